@@ -1,0 +1,94 @@
+# sluice: `make` builds, `make demo` shows, `make check` tests. See README.md.
+#
+# One archive a layer; a test links its own layer and those left of it alone, so a wrong include that
+# tidy.py misses does not link. BUILD and CC choose another configuration beside the first.
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+BUILD ?= build/$(notdir $(CC))
+LAYERS := base io tensor text weights backend model engine plan job cli
+
+WARN := -Wall -Wextra -Wconversion -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+# -O3 for the loops over lanes; products and sums may not be contracted or reordered.
+OPT ?= -O3 -g
+CPPFLAGS += -D_GNU_SOURCE -Isrc
+CFLAGS += -std=c17 $(OPT) $(WARN) -ffp-contract=off -fno-math-errno -pthread $(SANITIZE)
+LDFLAGS += -pthread $(SANITIZE)
+LDLIBS += -lpcre2-8 -lm
+
+sources = $(filter-out %_test.c %_fuzz.c %_bench.c src/cli/main.c,$(wildcard src/$(1)/*.c src/$(1)/*/*.c))
+objects = $(patsubst src/%.c,$(BUILD)/%.o,$(call sources,$(1)))
+# The archives of a layer and of all left of it, rightmost first, as the linker wants them.
+reverse = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
+upto = $(wordlist 1,$(words $(shell set -- $(LAYERS); for l; do echo $$l; [ $$l = $(1) ] && break; done)),$(LAYERS))
+archives = $(foreach l,$(call reverse,$(call upto,$(1))),$(BUILD)/lib/$(l).a)
+
+TESTS := $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/*/*_test.c src/*/*/*_test.c))
+
+JOBS ?= $(shell nproc)
+
+.PHONY: all tests demo check check-deep fuzz bench clean
+all: $(BUILD)/sluice
+
+$(BUILD)/sluice: $(BUILD)/cli/main.o $(call archives,cli)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+define LAYER_RULES
+$(BUILD)/lib/$(1).a: $(call objects,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$(AR) rcs $$@ $$^
+$(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_test.c src/$(1)/*/*_test.c)): $(BUILD)/%: $(BUILD)/%.o $(call archives,$(1))
+	$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS)
+$(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_bench.c)): $(BUILD)/%: $(BUILD)/%.o $(call archives,$(1))
+	$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+$(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_fuzz.c)): $(BUILD)/%: $(BUILD)/%.o $(call archives,$(1))
+	$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $$(LDLIBS)
+endef
+$(foreach l,$(LAYERS),$(eval $(call LAYER_RULES,$(l))))
+
+$(BUILD)/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+tests: $(TESTS)
+
+# Installs what is missing, builds, fetches a real instruct model and answers real rows with it.
+demo:
+	tools/deps.sh build
+	$(MAKE) -j$(JOBS) all
+	tools/demo.sh $(BUILD)/sluice .demo
+
+# The same set-up, then every test; the last line is `N passed, N failed, N skipped`.
+check:
+	tools/deps.sh check
+	$(MAKE) -j$(JOBS) CC=gcc BUILD=build/gcc all tests
+	$(MAKE) -j$(JOBS) CC=clang BUILD=build/clang all tests
+	python3 tools/check.py --build build/gcc --clang build/clang
+
+# Sanitizers over the unit tests, and the promises at full size (about 20 minutes).
+check-deep:
+	tools/deps.sh deep
+	$(MAKE) -j$(JOBS) CC=clang BUILD=build/asan OPT='-O1 -g' \
+	    SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' all tests
+	$(MAKE) -j$(JOBS) CC=clang BUILD=build/tsan OPT='-O1 -g' SANITIZE=-fsanitize=thread all tests
+	$(MAKE) -j$(JOBS) CC=gcc BUILD=build/gcc all
+	python3 tools/check.py --deep --build build/gcc --clang build/asan --tsan build/tsan
+
+# libFuzzer targets, FUZZ_SECONDS each, starting from the corpora in test/corpus.
+FUZZ_SECONDS ?= 60
+FUZZERS := $(patsubst src/%.c,build/fuzz/%,$(wildcard src/*/*_fuzz.c))
+fuzz:
+	tools/deps.sh deep
+	$(MAKE) -j$(JOBS) CC=clang BUILD=build/fuzz OPT='-O1 -g' \
+	    SANITIZE='-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all' $(FUZZERS)
+	tools/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
+
+bench: $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/*/*_bench.c)) all
+	bench/run.sh $(BUILD)
+
+clean:
+	rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
