@@ -1,0 +1,125 @@
+/* The table of ring methods, and the two that need nothing but pread: sync (in the thread that
+ * waits: the reference) and pool (threads). */
+#include "io/ring_method.h"
+
+#include "base/fault.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+/* A reader needs little stack; the default would ask for 8 MB of address space each. */
+#define POOL_STACK_BYTES ((size_t)512 << 10)
+
+static const struct ring_method *const ring_methods[] = {
+    &ring_method_pool,
+    &ring_method_sync,
+};
+
+const struct ring_method *ring_method_find(const char *name) {
+    for (size_t i = 0; i < sizeof ring_methods / sizeof *ring_methods; i++)
+        if (strcmp(ring_methods[i]->name, name) == 0)
+            return ring_methods[i];
+    return NULL;
+}
+
+const char *ring_method_name(const struct ring_method *method) {
+    return method->name;
+}
+
+static void read_and_give(struct ring *ring, const struct chunk *chunk) {
+    struct error err = {0};
+    enum status status = chunk_read(chunk, &err);
+    ring_give(ring, chunk, status, &err);
+}
+
+/* sync */
+
+static enum status sync_start(struct ring *ring, size_t depth, void **state, struct error *err) {
+    (void)ring;
+    (void)depth;
+    (void)err;
+    *state = NULL;
+    return SL_OK;
+}
+
+static void sync_stop(void *state) {
+    (void)state;
+}
+
+static bool sync_help(struct ring *ring) {
+    struct chunk chunk;
+    if (!ring_take(ring, false, &chunk))
+        return false;
+    read_and_give(ring, &chunk);
+    return true;
+}
+
+const struct ring_method ring_method_sync = {
+    .name = "sync", .start = sync_start, .stop = sync_stop, .help = sync_help};
+
+/* pool */
+
+struct pool {
+    struct ring *ring;
+    size_t count; /* threads running */
+    pthread_t threads[];
+};
+
+static void *pool_reader(void *ctx) {
+    struct ring *ring = ctx;
+    struct chunk chunk;
+    while (ring_take(ring, true, &chunk))
+        read_and_give(ring, &chunk);
+    return NULL;
+}
+
+/* Signals go to the threads that handle them: readers block all. 0 or an errno value. */
+static int start_reader(struct pool *pool, const pthread_attr_t *attr) {
+    if (fault_hit(SL_FAULT_THREAD))
+        return EAGAIN;
+    sigset_t all, before;
+    sigfillset(&all);
+    int number = pthread_sigmask(SIG_SETMASK, &all, &before);
+    must(number == 0);
+    number = pthread_create(&pool->threads[pool->count], attr, pool_reader, pool->ring);
+    must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (number == 0)
+        pool->count++;
+    return number;
+}
+
+static void pool_stop(void *state) {
+    struct pool *pool = state;
+    for (size_t i = 0; i < pool->count; i++)
+        must(pthread_join(pool->threads[i], NULL) == 0);
+    mem_free(pool);
+}
+
+static enum status pool_start(struct ring *ring, size_t depth, void **state, struct error *err) {
+    size_t bytes = sizeof(struct pool) + depth * sizeof(pthread_t);
+    struct pool *pool = mem_new(1, bytes);
+    if (pool == NULL)
+        return error_memory(err, bytes, "reader threads");
+    pool->ring = ring;
+    *state = pool; /* on failure too: stop joins the readers that did start */
+    pthread_attr_t attr;
+    int number = pthread_attr_init(&attr);
+    bool has_attr = number == 0;
+    if (has_attr)
+        number = pthread_attr_setstacksize(&attr, POOL_STACK_BYTES);
+    while (number == 0 && pool->count < depth)
+        number = start_reader(pool, &attr);
+    if (has_attr)
+        pthread_attr_destroy(&attr);
+    if (number == 0)
+        return SL_OK;
+    char reason[128];
+    return error_set(err, SL_ERR_ENV, "cannot start reader thread %zu of %zu: %s", pool->count + 1,
+                     depth, strerror_r(number, reason, sizeof reason));
+}
+
+const struct ring_method ring_method_pool = {
+    .name = "pool", .start = pool_start, .stop = pool_stop, .help = NULL};
