@@ -1,0 +1,354 @@
+/* Cuts the matrices of a pass into blocks and says what to read for each: the only place that knows
+ * how tensors become reads. Reads no files. Refuses tensors without values, rows that no block can
+ * hold, and sums of bytes that make no sense.
+ *
+ * A block is a set of ranges (rows of one tensor each), sorted by file and offset. Ranges that are
+ * neighbours merge into a read; each read gets its window of whole SL_IO_ALIGN units in the slab,
+ * one behind the other, so windows cannot overlap. The memory that a block needs never shrinks when
+ * rows are added: a binary search finds how many rows fit. */
+#include "weights/layout.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+/* Sum over all items; far above any model, far below where sums of a few of them overflow. */
+#define LAYOUT_BYTES_MAX ((uint64_t)1 << 56)
+
+struct range {
+    uint32_t file;
+    uint64_t offset, bytes;
+    size_t piece; /* in layout.pieces */
+};
+
+struct maker {
+    struct layout *layout;
+    const struct index *index;
+    const struct layout_item *items;
+    size_t count;
+    size_t bytes_max;
+    size_t block_cap, piece_cap, read_cap;
+
+    struct range *ranges; /* of the block being made */
+    size_t range_count, range_cap;
+    struct range *rest; /* scratch for rest_bytes */
+    size_t rest_cap;
+
+    size_t item, row; /* the next row to place */
+};
+
+uint64_t layout_rows(const struct tensor *tensor) {
+    uint64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < tensor->dims; i++)
+        must(!__builtin_mul_overflow(rows, tensor->shape[i], &rows));
+    return rows;
+}
+
+static uint64_t columns_of(const struct tensor *tensor) {
+    return tensor->dims == 0 ? 1 : tensor->shape[tensor->dims - 1];
+}
+
+static uint64_t row_bytes_of(const struct tensor *tensor) {
+    return tensor->bytes / layout_rows(tensor);
+}
+
+static uint64_t align_up(uint64_t bytes) {
+    return (bytes + SL_IO_ALIGN - 1) / SL_IO_ALIGN * SL_IO_ALIGN;
+}
+
+/* Memory for a single row, wherever in the tensor it lies. */
+static uint64_t row_room(const struct tensor *tensor) {
+    uint64_t row_bytes = row_bytes_of(tensor);
+    bool is_aligned = tensor->offset % SL_IO_ALIGN == 0 && row_bytes % SL_IO_ALIGN == 0;
+    return is_aligned ? row_bytes : align_up(SL_IO_ALIGN - 1 + row_bytes);
+}
+
+/* Reads of sorted ranges. */
+
+/* The ranges from `first` on that one read covers: moves *first past them. */
+static void merge_next(const struct range *ranges, size_t count, size_t *first,
+                       struct range *merged) {
+    *merged = ranges[*first];
+    size_t i = *first + 1;
+    for (; i < count && ranges[i].file == merged->file; i++) {
+        uint64_t end = merged->offset + merged->bytes,
+                 next_end = ranges[i].offset + ranges[i].bytes;
+        if (ranges[i].offset > end && ranges[i].offset - end >= SL_READ_GAP_BYTES)
+            break;
+        if (next_end > end)
+            merged->bytes = next_end - merged->offset;
+    }
+    *first = i;
+}
+
+static uint64_t window_bytes(const struct range *merged) {
+    return align_up(merged->offset % SL_IO_ALIGN + merged->bytes);
+}
+
+/* Memory that a block of these ranges needs. */
+static uint64_t ranges_bytes(const struct range *ranges, size_t count) {
+    uint64_t sum = 0;
+    struct range merged;
+    for (size_t i = 0; i < count;) {
+        merge_next(ranges, count, &i, &merged);
+        sum += window_bytes(&merged);
+    }
+    return sum;
+}
+
+static bool is_before(const struct range *a, const struct range *b) {
+    return a->file != b->file ? a->file < b->file : a->offset < b->offset;
+}
+
+/* Puts range into its place in sorted ranges, which have room for it; gives its number. */
+static size_t insert(struct range *ranges, size_t *count, const struct range *range) {
+    size_t at = *count;
+    while (at > 0 && is_before(range, &ranges[at - 1]))
+        at--;
+    memmove(&ranges[at + 1], &ranges[at], (*count - at) * sizeof *ranges);
+    ranges[at] = *range;
+    ++*count;
+    return at;
+}
+
+static bool reserve(struct range **ranges, size_t *cap, size_t need) {
+    void *items = *ranges;
+    if (!mem_grow(&items, cap, need, sizeof **ranges))
+        return false;
+    *ranges = items;
+    return true;
+}
+
+static struct range rows_range(const struct tensor *tensor, uint64_t first_row, uint64_t rows) {
+    uint64_t row_bytes = row_bytes_of(tensor);
+    return (struct range){
+        .file = tensor->file,
+        .offset = tensor->offset + first_row * row_bytes,
+        .bytes = rows * row_bytes,
+    };
+}
+
+/* Shares */
+
+/* Memory of one block with all that is left up to the next starts_block: *out. */
+static enum status rest_bytes(struct maker *maker, uint64_t *out, struct error *err) {
+    size_t count = 0;
+    for (size_t i = maker->item; i < maker->count; i++) {
+        if (i > maker->item && maker->items[i].starts_block)
+            break;
+        const struct tensor *tensor = maker->items[i].tensor;
+        uint64_t first_row = i == maker->item ? maker->row : 0;
+        struct range range = rows_range(tensor, first_row, layout_rows(tensor) - first_row);
+        if (!reserve(&maker->rest, &maker->rest_cap, count + 1))
+            return error_memory(err, (count + 1) * sizeof range, "the layout");
+        insert(maker->rest, &count, &range);
+    }
+    *out = ranges_bytes(maker->rest, count);
+    return SL_OK;
+}
+
+/* Most rows of `left` that may join the block within `limit` bytes of memory. ranges[at] is their
+ * range; its bytes are left undecided. */
+static uint64_t rows_within(struct maker *maker, size_t at, uint64_t row_bytes, uint64_t left,
+                            uint64_t limit) {
+    uint64_t low = 0, high = left;
+    while (low < high) {
+        uint64_t middle = low + (high - low + 1) / 2;
+        maker->ranges[at].bytes = middle * row_bytes;
+        if (ranges_bytes(maker->ranges, maker->range_count) <= limit)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* How many of the `left` rows join the block, whose fair share of memory is `share`. Scraps, parts
+ * of a matrix smaller than an eighth of a share, stay with their neighbours where that fits. */
+static uint64_t rows_to_take(struct maker *maker, size_t at, uint64_t left, uint64_t share) {
+    uint64_t row_bytes = maker->ranges[at].bytes / left, scrap = share / 8;
+    uint64_t limit = share + row_bytes < maker->bytes_max ? share + row_bytes : maker->bytes_max;
+    uint64_t rows = rows_within(maker, at, row_bytes, left, limit);
+    bool is_first = maker->range_count == 1;
+    if (rows == 0 && is_first)
+        rows = 1; /* fits: layout_init has seen to it */
+    if (rows == left)
+        return rows;
+    if ((left - rows) * row_bytes < scrap &&
+        rows_within(maker, at, row_bytes, left, maker->bytes_max) == left)
+        return left;
+    if (!is_first && rows * row_bytes < scrap)
+        return 0;
+    return rows;
+}
+
+/* Blocks */
+
+static bool add_piece(struct maker *maker, uint64_t rows) {
+    struct layout *layout = maker->layout;
+    const struct layout_item *item = &maker->items[maker->item];
+    void *items = layout->pieces;
+    if (!mem_grow(&items, &maker->piece_cap, layout->piece_count + 1, sizeof *layout->pieces))
+        return false;
+    layout->pieces = items;
+    layout->pieces[layout->piece_count++] = (struct piece){
+        .item = (uint32_t)maker->item,
+        .key = item->key,
+        .first_row = maker->row,
+        .view =
+            {
+                .dtype = item->tensor->dtype,
+                .rows = (size_t)rows,
+                .columns = (size_t)columns_of(item->tensor),
+                .row_bytes = (size_t)row_bytes_of(item->tensor),
+            },
+    };
+    return true;
+}
+
+/* Fills the ranges and pieces of the next block; leaves item and row at what follows. */
+static enum status fill_block(struct maker *maker, struct block *block, struct error *err) {
+    uint64_t rest = 0, share;
+    TRY(rest_bytes(maker, &rest, err));
+    uint64_t blocks = (rest + maker->bytes_max - 1) / maker->bytes_max;
+    share = (rest + blocks - 1) / blocks;
+    maker->range_count = 0;
+    while (maker->item < maker->count) {
+        const struct layout_item *item = &maker->items[maker->item];
+        if (maker->range_count > 0 && maker->row == 0 && item->starts_block)
+            break;
+        uint64_t left = layout_rows(item->tensor) - maker->row;
+        struct range range = rows_range(item->tensor, maker->row, left);
+        range.piece = maker->layout->piece_count;
+        if (!reserve(&maker->ranges, &maker->range_cap, maker->range_count + 1))
+            return error_memory(err, (maker->range_count + 1) * sizeof range, "the layout");
+        size_t at = insert(maker->ranges, &maker->range_count, &range);
+        uint64_t rows = rows_to_take(maker, at, left, share);
+        if (rows == 0) {
+            maker->range_count--;
+            memmove(&maker->ranges[at], &maker->ranges[at + 1],
+                    (maker->range_count - at) * sizeof *maker->ranges);
+            break;
+        }
+        maker->ranges[at].bytes = range.bytes / left * rows;
+        if (!add_piece(maker, rows))
+            return error_memory(err, (range.piece + 1) * sizeof(struct piece), "the layout");
+        block->read_bytes += (size_t)maker->ranges[at].bytes;
+        maker->row += (size_t)rows;
+        if (rows < left)
+            break;
+        maker->item++;
+        maker->row = 0;
+    }
+    block->piece_count = maker->layout->piece_count - block->first_piece;
+    return SL_OK;
+}
+
+/* Makes the reads of a block from its ranges, and tells its pieces where they land. */
+static enum status add_reads(struct maker *maker, struct block *block, struct error *err) {
+    struct layout *layout = maker->layout;
+    for (size_t i = 0; i < maker->range_count;) {
+        struct range merged;
+        size_t first = i;
+        merge_next(maker->ranges, maker->range_count, &i, &merged);
+        void *items = layout->reads;
+        if (!mem_grow(&items, &maker->read_cap, layout->read_count + 1, sizeof *layout->reads))
+            return error_memory(err, (layout->read_count + 1) * sizeof *layout->reads,
+                                "the layout");
+        layout->reads = items;
+        must(merged.file < maker->index->file_count);
+        struct ring_read *read = &layout->reads[layout->read_count++];
+        *read = (struct ring_read){
+            .file = maker->index->files[merged.file],
+            .offset = merged.offset,
+            .bytes = (size_t)merged.bytes,
+            .slab_offset = block->slab_bytes + (size_t)(merged.offset % SL_IO_ALIGN),
+        };
+        for (size_t j = first; j < i; j++)
+            layout->pieces[maker->ranges[j].piece].slab_offset =
+                read->slab_offset + (size_t)(maker->ranges[j].offset - merged.offset);
+        block->slab_bytes += (size_t)window_bytes(&merged);
+    }
+    must(block->slab_bytes <= maker->bytes_max);
+    block->read_count = layout->read_count - block->first_read;
+    return SL_OK;
+}
+
+static enum status add_block(struct maker *maker, struct error *err) {
+    struct layout *layout = maker->layout;
+    struct block block = {.first_piece = layout->piece_count, .first_read = layout->read_count};
+    TRY(fill_block(maker, &block, err));
+    must(block.piece_count > 0);
+    TRY(add_reads(maker, &block, err));
+    void *items = layout->blocks;
+    if (!mem_grow(&items, &maker->block_cap, layout->block_count + 1, sizeof block))
+        return error_memory(err, (layout->block_count + 1) * sizeof block, "the layout");
+    layout->blocks = items;
+    layout->blocks[layout->block_count++] = block;
+    if (block.slab_bytes > layout->slab_bytes_max)
+        layout->slab_bytes_max = block.slab_bytes;
+    layout->slab_bytes_sum += block.slab_bytes;
+    layout->read_bytes += block.read_bytes;
+    return SL_OK;
+}
+
+static enum status check_items(const struct layout_item *items, size_t count, size_t bytes_max,
+                               struct error *err) {
+    if (count > UINT32_MAX)
+        return error_set(err, SL_ERR_ENV, "the model has %zu matrices, at most %u are accepted",
+                         count, UINT32_MAX);
+    uint64_t sum = 0, room_max = 0;
+    const struct tensor *widest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct tensor *tensor = items[i].tensor;
+        if (tensor->bytes == 0)
+            return error_set(err, SL_ERR_ENV, "tensor \"%.*s\" has no values",
+                             STR_ARG(tensor->name));
+        must(tensor->bytes % layout_rows(tensor) == 0); /* index_add has checked the size */
+        if (__builtin_add_overflow(sum, tensor->bytes, &sum) || sum > LAYOUT_BYTES_MAX)
+            return error_set(err, SL_ERR_ENV,
+                             "the matrices up to tensor \"%.*s\" have more than 2^56 "
+                             "bytes",
+                             STR_ARG(tensor->name));
+        if (row_room(tensor) > room_max) {
+            room_max = row_room(tensor);
+            widest = tensor;
+        }
+    }
+    if (room_max > bytes_max)
+        return error_set(
+            err, SL_ERR_ENV,
+            "a row of tensor \"%.*s\" needs a block of %llu bytes, and a block may have "
+            "%zu",
+            STR_ARG(widest->name), (unsigned long long)room_max, bytes_max);
+    return SL_OK;
+}
+
+enum status layout_init(struct layout *layout, const struct index *index,
+                        const struct layout_item *items, size_t count, size_t bytes_max,
+                        struct error *err) {
+    if (bytes_max > SL_BLOCK_BYTES_MAX)
+        bytes_max = SL_BLOCK_BYTES_MAX;
+    bytes_max -= bytes_max % SL_IO_ALIGN;
+    TRY(check_items(items, count, bytes_max, err));
+    struct layout made = {0};
+    struct maker maker = {
+        .layout = &made, .index = index, .items = items, .count = count, .bytes_max = bytes_max};
+    enum status status = SL_OK;
+    while (maker.item < count && status == SL_OK)
+        status = add_block(&maker, err);
+    mem_free(maker.ranges);
+    mem_free(maker.rest);
+    if (status == SL_OK)
+        *layout = made;
+    else
+        layout_release(&made);
+    return status;
+}
+
+void layout_release(struct layout *layout) {
+    mem_free(layout->blocks);
+    mem_free(layout->pieces);
+    mem_free(layout->reads);
+    *layout = (struct layout){0};
+}

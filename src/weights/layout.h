@@ -1,0 +1,65 @@
+/* The layout: the matrices of a pass, in the order of use, cut into blocks that fit a slab.
+ *
+ *   items (matrices, in pass order)       blocks                       reads (merged ranges of
+ * files) layer 0: q k v o | gate up down  ...  [q k v o] [gate up][up down] ...  one to a few a
+ * block
+ *
+ * A block ends where an item has starts_block and where the next rows would pass bytes_max or an
+ * equal share; a matrix that does not fit is cut by rows. Every row of every item lies in exactly
+ * one piece, pieces keep the order of the items, and adjacent ranges of one file merge into one
+ * read. Owns its arrays; constant once made. */
+#ifndef SLUICE_WEIGHTS_LAYOUT_H
+#define SLUICE_WEIGHTS_LAYOUT_H
+
+#include "io/ring.h"
+#include "tensor/view.h"
+#include "weights/index.h"
+
+#define SL_BLOCK_BYTES_MAX ((size_t)256 << 20)
+/* Ranges of one file that lie closer than this are read as one: the gap costs less than a read. */
+#define SL_READ_GAP_BYTES ((size_t)64 << 10)
+
+struct layout_item {
+    const struct tensor *tensor; /* a matrix [rows, columns]; one dimension counts as one row */
+    uint32_t key;                /* the caller's name for it; comes back in the pieces */
+    bool starts_block;
+};
+
+/* Rows of an item inside a block. */
+struct piece {
+    uint32_t item; /* in the items given to layout_init */
+    uint32_t key;
+    size_t first_row;
+    size_t slab_offset; /* of the first row in the block's memory */
+    struct view view;   /* data NULL: a lease fills it */
+};
+
+struct block {
+    size_t first_piece, piece_count; /* in layout.pieces */
+    size_t first_read, read_count;   /* in layout.reads */
+    size_t slab_bytes;               /* memory it needs, alignment windows included */
+    size_t read_bytes;               /* bytes of weights in it */
+};
+
+struct layout {
+    struct block *blocks;
+    struct piece *pieces;
+    struct ring_read *reads;
+    size_t block_count, piece_count, read_count;
+    size_t slab_bytes_max;   /* of the largest block */
+    uint64_t slab_bytes_sum; /* of all blocks: what resident needs */
+    uint64_t read_bytes;     /* of weights in a pass */
+};
+
+/* Rows of a tensor as the layout counts them: all dimensions but the last, at least 1. */
+uint64_t layout_rows(const struct tensor *tensor);
+/* bytes_max: of a block's memory, cut to SL_BLOCK_BYTES_MAX; must hold the largest single row and
+ * its alignment (else SL_ERR_ENV, naming the least that would do). What lies between two
+ * starts_block is cut into as few blocks as hold it, of about equal size. index must outlive the
+ * layout. */
+enum status layout_init(struct layout *layout, const struct index *index,
+                        const struct layout_item *items, size_t count, size_t bytes_max,
+                        struct error *err);
+void layout_release(struct layout *layout);
+
+#endif

@@ -1,0 +1,375 @@
+/* The layout: hand-made cases with numbers worked out on paper, and its promises on random tensors
+ * (which are the test's own arithmetic, not the layout's). */
+#include "weights/layout.h"
+
+#include "base/fault.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB ((size_t)1 << 20)
+#define TENSORS_MAX 40
+
+/* An index of nothing but places: the layout opens no file. */
+struct world {
+    struct file files[3];
+    struct file *file_list[3];
+    struct index index;
+    struct tensor tensors[TENSORS_MAX];
+    struct layout_item items[TENSORS_MAX];
+    size_t count;
+};
+
+static void world_init(struct world *world) {
+    *world = (struct world){0};
+    for (size_t i = 0; i < 3; i++) {
+        world->files[i] = (struct file){.fd = -1, .direct_fd = -1};
+        world->file_list[i] = &world->files[i];
+    }
+    world->index.files = world->file_list;
+    world->index.file_count = 3;
+}
+
+/* Adds a bf16 matrix of so many rows of row_bytes. */
+static void add(struct world *world, uint32_t file, uint64_t offset, uint64_t rows,
+                uint64_t row_bytes) {
+    size_t i = world->count++;
+    assert_true(i < TENSORS_MAX);
+    world->tensors[i] = (struct tensor){.name = STR("some.weight"),
+                                        .dtype = DTYPE_BF16,
+                                        .dims = 2,
+                                        .shape = {rows, row_bytes / 2},
+                                        .file = file,
+                                        .offset = offset,
+                                        .bytes = rows * row_bytes};
+    world->items[i] = (struct layout_item){&world->tensors[i], (uint32_t)(100 + i), false};
+}
+
+static struct layout make(struct world *world, size_t bytes_max) {
+    struct layout layout;
+    struct error err = {0};
+    enum status status =
+        layout_init(&layout, &world->index, world->items, world->count, bytes_max, &err);
+    if (status != SL_OK)
+        fail_msg("%s", err.text);
+    return layout;
+}
+
+/* Bytes of a piece in its file. */
+static uint64_t piece_offset(const struct world *world, const struct piece *piece) {
+    return world->tensors[piece->item].offset + piece->first_row * piece->view.row_bytes;
+}
+
+static void check_reads(const struct layout *layout, const struct block *block) {
+    size_t window_end = 0;
+    for (size_t r = 0; r < block->read_count; r++) {
+        const struct ring_read *read = &layout->reads[block->first_read + r];
+        size_t lead = read->offset % 4096;
+        assert_int_equal(read->slab_offset % 4096, lead);
+        assert_true(read->slab_offset - lead >= window_end); /* windows do not overlap */
+        window_end = (read->slab_offset + read->bytes + 4095) / 4096 * 4096;
+    }
+    assert_true(window_end <= block->slab_bytes);
+}
+
+static void check_piece(const struct world *world, const struct layout *layout,
+                        const struct block *block, const struct piece *piece) {
+    const struct tensor *tensor = &world->tensors[piece->item];
+    uint64_t offset = piece_offset(world, piece), bytes = piece->view.rows * piece->view.row_bytes;
+    size_t homes = 0;
+    for (size_t r = 0; r < block->read_count; r++) {
+        const struct ring_read *read = &layout->reads[block->first_read + r];
+        if (read->file != &world->files[tensor->file] || read->offset > offset ||
+            offset + bytes > read->offset + read->bytes)
+            continue;
+        homes++;
+        assert_int_equal(piece->slab_offset, read->slab_offset + (offset - read->offset));
+    }
+    assert_int_equal(homes, 1);
+    assert_int_equal(piece->key, world->items[piece->item].key);
+    assert_int_equal(piece->view.dtype, tensor->dtype);
+    assert_int_equal(piece->view.columns, tensor->dims ? tensor->shape[tensor->dims - 1] : 1);
+    assert_null(piece->view.data);
+}
+
+/* Everything that the header promises. */
+static void check_layout(const struct world *world, const struct layout *layout, size_t bytes_max) {
+    size_t piece_number = 0, read_number = 0, item = 0, row = 0, slab_max = 0;
+    uint64_t slab_sum = 0, all_bytes = 0;
+    for (size_t b = 0; b < layout->block_count; b++) {
+        const struct block *block = &layout->blocks[b];
+        uint64_t block_bytes = 0;
+        assert_int_equal(block->first_piece, piece_number);
+        assert_int_equal(block->first_read, read_number);
+        assert_true(block->piece_count > 0);
+        assert_true(block->slab_bytes <= bytes_max);
+        assert_int_equal(block->slab_bytes % 4096, 0);
+        check_reads(layout, block);
+        for (size_t p = 0; p < block->piece_count; p++) {
+            const struct piece *piece = &layout->pieces[piece_number + p];
+            uint64_t rows = world->tensors[item].dims < 2 ? 1 : world->tensors[item].shape[0];
+            assert_int_equal(piece->item, item); /* every row once, in order */
+            assert_int_equal(piece->first_row, row);
+            assert_true(piece->view.rows > 0);
+            assert_int_equal(piece->view.row_bytes * rows, world->tensors[item].bytes);
+            assert_true(p == 0 || row > 0 || !world->items[item].starts_block);
+            check_piece(world, layout, block, piece);
+            block_bytes += piece->view.rows * piece->view.row_bytes;
+            row += piece->view.rows;
+            assert_true(row <= rows);
+            if (row == rows) {
+                item++;
+                row = 0;
+            }
+        }
+        assert_int_equal(block->read_bytes, block_bytes);
+        piece_number += block->piece_count;
+        read_number += block->read_count;
+        slab_sum += block->slab_bytes;
+        all_bytes += block_bytes;
+        slab_max = block->slab_bytes > slab_max ? block->slab_bytes : slab_max;
+    }
+    assert_int_equal(item, world->count);
+    assert_int_equal(row, 0);
+    assert_int_equal(piece_number, layout->piece_count);
+    assert_int_equal(read_number, layout->read_count);
+    assert_int_equal(slab_max, layout->slab_bytes_max);
+    assert_int_equal(slab_sum, layout->slab_bytes_sum);
+    assert_int_equal(all_bytes, layout->read_bytes);
+}
+
+static uint32_t random_next(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
+}
+
+/* Tensors in an order of the file that is not that of the pass, some close, some far apart. */
+static void add_random(struct world *world, uint64_t *seed) {
+    uint64_t ends[3] = {random_next(seed) % 10000, 0, random_next(seed) % 70000};
+    size_t count = 1 + random_next(seed) % (TENSORS_MAX - 1);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t file = random_next(seed) % 3, kind = random_next(seed) % 4;
+        uint64_t rows = 1 + random_next(seed) % (kind == 0 ? 3 : 400);
+        uint64_t row_bytes = 2 * (1 + random_next(seed) % (kind == 1 ? 9000 : 700));
+        uint64_t gaps[] = {0, 0, random_next(seed) % 64, random_next(seed) % 200000};
+        ends[file] += gaps[random_next(seed) % 4];
+        add(world, file, ends[file], rows, row_bytes);
+        ends[file] += rows * row_bytes;
+        if (rows == 1 && random_next(seed) % 2)
+            world->tensors[i] = (struct tensor){.name = STR("some.vector"),
+                                                .dtype = DTYPE_BF16,
+                                                .dims = 1,
+                                                .shape = {row_bytes / 2},
+                                                .file = file,
+                                                .offset = world->tensors[i].offset,
+                                                .bytes = row_bytes};
+    }
+    for (size_t i = world->count; i-- > 1;) {
+        size_t j = random_next(seed) % (i + 1);
+        struct tensor kept = world->tensors[i];
+        world->tensors[i] = world->tensors[j];
+        world->tensors[j] = kept;
+    }
+    for (size_t i = 0; i < world->count; i++)
+        world->items[i].starts_block = random_next(seed) % 6 == 0;
+}
+
+static void layout_keeps_its_promises_for_random_tensors(void **state) {
+    (void)state;
+    static struct world world;
+    uint64_t seed = 11;
+    size_t blocks = 0, cut = 0;
+    for (size_t round = 0; round < 400; round++) {
+        world_init(&world);
+        add_random(&world, &seed);
+        size_t bytes_max = 24576 + random_next(&seed) % (round % 2 ? 100000 : 4 * MIB);
+        struct layout layout = make(&world, bytes_max);
+        check_layout(&world, &layout, bytes_max);
+        blocks += layout.block_count;
+        cut += layout.piece_count - world.count;
+        layout_release(&layout);
+    }
+    assert_true(blocks > 1000); /* the cases were not all trivial */
+    assert_true(cut > 1000);
+}
+
+/* The picture in the header: gate, up and down of 100 MB each, blocks of at most 160. */
+static void layout_cuts_by_rows_into_equal_shares(void **state) {
+    (void)state;
+    static struct world world;
+    world_init(&world);
+    for (size_t i = 0; i < 3; i++)
+        add(&world, 0, i * 100 * MIB, 12800, 8192);
+    world.items[0].starts_block = true;
+    struct layout layout = make(&world, 160 * MIB);
+    check_layout(&world, &layout, 160 * MIB);
+    assert_int_equal(layout.block_count, 2);
+    assert_int_equal(layout.piece_count, 4);
+    assert_int_equal(layout.pieces[1].item, 1);
+    assert_int_equal(layout.pieces[2].item, 1);
+    assert_in_range(layout.pieces[1].view.rows, 6399, 6401);
+    assert_int_equal(layout.read_count, 2); /* neighbours in the file */
+    assert_int_equal(layout.read_bytes, 300 * MIB);
+    layout_release(&layout);
+}
+
+static void layout_leaves_no_scrap_of_a_matrix(void **state) {
+    (void)state;
+    static struct world world;
+    for (uint64_t rows = 1000; rows < 1200; rows += 7) { /* around the border of 1 to 2 blocks */
+        world_init(&world);
+        add(&world, 1, 12345, rows, 1000);
+        size_t bytes_max = 1052672; /* 257 * 4096 */
+        struct layout layout = make(&world, bytes_max);
+        check_layout(&world, &layout, bytes_max);
+        size_t least = layout.pieces[layout.piece_count - 1].view.rows;
+        assert_int_equal(layout.block_count, 12345 % 4096 + rows * 1000 <= bytes_max ? 1 : 2);
+        /* Windows and a row of rounding: 8192 bytes and 1000 of the first block's share. */
+        assert_true(least * layout.piece_count + 20 >= rows);
+        layout_release(&layout);
+    }
+    /* A matrix that fits is not begun with a few rows at the end of a block. */
+    world_init(&world);
+    add(&world, 0, 0, 1000, 4096);
+    add(&world, 0, 4096000, 1000, 4096);
+    struct layout layout = make(&world, 1010 * 4096);
+    assert_int_equal(layout.block_count, 2);
+    assert_int_equal(layout.piece_count, 2);
+    layout_release(&layout);
+}
+
+static void layout_merges_neighbours_in_the_file(void **state) {
+    (void)state;
+    static struct world world;
+    world_init(&world);
+    add(&world, 0, 200000, 1, 10000);       /* q, after k and v in the file */
+    add(&world, 0, 100000, 1, 10000);       /* k */
+    add(&world, 0, 110000, 1, 10000);       /* v, right behind k */
+    add(&world, 0, 210000 + 65535, 1, 100); /* behind q with a gap that is too small to skip */
+    add(&world, 0, 400000, 1, 100);         /* far away */
+    add(&world, 1, 120000, 1, 100);         /* another file */
+    struct layout layout = make(&world, MIB);
+    check_layout(&world, &layout, MIB);
+    assert_int_equal(layout.block_count, 1);
+    assert_int_equal(layout.read_count, 4);
+    assert_int_equal(layout.reads[0].offset, 100000);
+    assert_int_equal(layout.reads[0].bytes, 20000);
+    assert_int_equal(layout.reads[0].slab_offset, 100000 % 4096);
+    assert_int_equal(layout.reads[1].offset, 200000);
+    assert_int_equal(layout.reads[1].bytes, 10000 + 65535 + 100);
+    /* 100000 % 4096 + 20000 = 21696, so the next window begins at 24576 */
+    assert_int_equal(layout.reads[1].slab_offset, 24576 + 200000 % 4096);
+    assert_int_equal(layout.read_bytes, 30300); /* without the gap */
+    layout_release(&layout);
+}
+
+static void layout_starts_blocks_where_told(void **state) {
+    (void)state;
+    static struct world world;
+    world_init(&world);
+    for (size_t i = 0; i < 6; i++) {
+        add(&world, 0, i * 1000, 10, 100);
+        world.items[i].starts_block = i % 2 == 0;
+    }
+    struct layout layout = make(&world, MIB);
+    check_layout(&world, &layout, MIB);
+    assert_int_equal(layout.block_count, 3);
+    assert_int_equal(layout.slab_bytes_max, 8192); /* 4000 .. 6000 touches two units */
+    assert_int_equal(layout.slab_bytes_sum, 4096 + 4096 + 8192);
+    layout_release(&layout);
+}
+
+static void layout_serves_one_tensor_twice(void **state) {
+    (void)state;
+    static struct world world;
+    world_init(&world);
+    add(&world, 0, 5000, 100, 100);
+    add(&world, 0, 5000, 100, 100);
+    struct layout layout = make(&world, MIB);
+    check_layout(&world, &layout, MIB);
+    assert_int_equal(layout.read_count, 1);
+    assert_int_equal(layout.read_bytes, 20000);
+    layout_release(&layout);
+}
+
+static void refuse(struct world *world, size_t bytes_max, const char *reason) {
+    struct layout layout;
+    struct error err = {0};
+    assert_int_equal(
+        layout_init(&layout, &world->index, world->items, world->count, bytes_max, &err),
+        SL_ERR_ENV);
+    if (strstr(err.text, reason) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", err.text, reason);
+}
+
+static void layout_refuses_what_no_block_can_hold(void **state) {
+    (void)state;
+    static struct world world;
+    world_init(&world);
+    add(&world, 0, 4096, 3, 8192);
+    add(&world, 0, 100001, 3, 10000); /* a row may touch four units */
+    refuse(&world, 16383, "\"some.weight\" needs a block of 16384 bytes");
+    struct layout layout = make(&world, 16384);
+    check_layout(&world, &layout, 16384);
+    layout_release(&layout);
+    add(&world, 2, 0, 1, (uint64_t)300 << 20);
+    refuse(&world, SIZE_MAX, "314572800 bytes, and a block may have 268435456");
+    world.tensors[1].shape[1] = 0;
+    world.tensors[1].bytes = 0;
+    refuse(&world, SIZE_MAX, "has no values");
+    world_init(&world);
+    add(&world, 0, 0, (uint64_t)1 << 50, 4096);
+    refuse(&world, MIB, "2^56");
+}
+
+static void layout_of_nothing_is_empty(void **state) {
+    (void)state;
+    static struct world world;
+    world_init(&world);
+    struct layout layout = make(&world, MIB);
+    assert_int_equal(layout.block_count, 0);
+    assert_int_equal(layout.slab_bytes_sum, 0);
+    layout_release(&layout);
+    layout_release(&layout);
+}
+
+static void layout_survives_lack_of_memory(void **state) {
+    (void)state;
+    static struct world world;
+    uint64_t seed = 5;
+    world_init(&world);
+    add_random(&world, &seed);
+    for (uint64_t nth = 1;; nth++) {
+        struct layout layout;
+        struct error err = {0};
+        fault_arm(SL_FAULT_ALLOC, nth, false);
+        enum status status =
+            layout_init(&layout, &world.index, world.items, world.count, 65536, &err);
+        fault_arm(SL_FAULT_ALLOC, 0, false);
+        if (status == SL_OK) {
+            assert_true(nth > 5);
+            layout_release(&layout);
+            break;
+        }
+        assert_non_null(strstr(err.text, "out of memory"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_keeps_its_promises_for_random_tensors),
+        cmocka_unit_test(layout_cuts_by_rows_into_equal_shares),
+        cmocka_unit_test(layout_leaves_no_scrap_of_a_matrix),
+        cmocka_unit_test(layout_merges_neighbours_in_the_file),
+        cmocka_unit_test(layout_starts_blocks_where_told),
+        cmocka_unit_test(layout_serves_one_tensor_twice),
+        cmocka_unit_test(layout_refuses_what_no_block_can_hold),
+        cmocka_unit_test(layout_of_nothing_is_empty),
+        cmocka_unit_test(layout_survives_lack_of_memory),
+    };
+    return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
+}
