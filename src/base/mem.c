@@ -18,9 +18,14 @@ struct arena_chunk {
     alignas(16) unsigned char data[];
 };
 
+/* count * size bytes, unless no object can be so large. */
+static bool size_of_array(size_t count, size_t size, size_t *bytes) {
+    return size_mul(count, size, bytes) && *bytes <= PTRDIFF_MAX;
+}
+
 void *mem_new(size_t count, size_t size) {
     size_t bytes;
-    if (!size_mul(count, size, &bytes) || fault_hit(SL_FAULT_ALLOC))
+    if (!size_of_array(count, size, &bytes) || fault_hit(SL_FAULT_ALLOC))
         return NULL;
     return calloc(1, bytes ? bytes : 1);
 }
@@ -34,7 +39,7 @@ bool mem_grow(void **items, size_t *cap, size_t need, size_t size) {
             return false;
     }
     size_t bytes;
-    if (!size_mul(grown, size, &bytes) || fault_hit(SL_FAULT_ALLOC))
+    if (!size_of_array(grown, size, &bytes) || fault_hit(SL_FAULT_ALLOC))
         return false;
     void *moved = realloc(*items, bytes ? bytes : 1);
     if (!moved)

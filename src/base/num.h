@@ -8,6 +8,7 @@
 #define SLUICE_BASE_NUM_H
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -84,6 +85,9 @@ static inline float num_exp(float x) {
     value = num_select(x > 88.72283f, num_bits_float(0x7F800000u), value);
     return num_select(x != x, x, value);
 }
+
+/* num_exp of each value, in place; the same bits, faster where the processor has AVX2. num.c. */
+void num_exp_many(float *values, size_t count);
 
 /* 1 / (1 + e^-x) and x times that (SiLU). */
 static inline float num_sigmoid(float x) {

@@ -16,7 +16,7 @@ static void finish_text(struct error *err, bool is_cut) {
     str_clean(err->text);
 }
 
-enum status error_set(struct error *err, enum status status, const char *format, ...) {
+enum status(error_set)(struct error *err, enum status status, const char *format, ...) {
     if (!err)
         return status;
     char text[sizeof err->text]; /* aside, for the arguments may point into err->text */
@@ -49,7 +49,7 @@ enum status error_prefix(struct error *err, const char *format, ...) {
     return err->status;
 }
 
-enum status error_memory(struct error *err, size_t bytes, const char *what) {
+enum status(error_memory)(struct error *err, size_t bytes, const char *what) {
     return error_set(err, SL_ERR_ENV, "out of memory (needed %zu bytes for %s)", bytes, what);
 }
 

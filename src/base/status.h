@@ -37,6 +37,16 @@ enum status error_prefix(struct error *err, const char *format, ...)
 /* "out of memory (needed N bytes for WHAT)", SL_ERR_ENV. */
 enum status error_memory(struct error *err, size_t bytes, const char *what);
 
+/* Tells the compiler what the comments above promise: these never return SL_OK, so what a caller
+ * leaves unset after them is never read. */
+static inline enum status error_is_set(enum status status) {
+    if (status == SL_OK)
+        __builtin_unreachable();
+    return status;
+}
+#define error_set(...) error_is_set(error_set(__VA_ARGS__))
+#define error_memory(...) error_is_set(error_memory(__VA_ARGS__))
+
 _Noreturn void must_fail(const char *condition, const char *file, int line);
 
 #define TRY(call)                                                                                  \

@@ -98,8 +98,8 @@ static void items_are_shared_among_threads(void **state) {
     double start = clock_seconds();
     team_run(team, count_item, &tally, 16);
     double seconds = clock_seconds() - start;
-    /* 0.16 s one after the other, 0.04 s shared; sleeping needs no core. */
-    assert_true(seconds < 0.12);
+    /* 0.16 s one after the other, 0.04 s when shared; sleeping needs no core. */
+    assert_true(seconds < 0.15);
     assert_true(seconds >= 0.039);
     team_free(team);
 }
