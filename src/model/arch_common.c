@@ -1,0 +1,184 @@
+/* Mathematics shared by the families whose layers are two pre-norm halves. Owns the order of the
+ * operations; the arithmetic is the backend's, the weights come through step.h. Takes no decision
+ * from a family's name: biases and q/k norms are used where the model has them. */
+#include "model/arch_common.h"
+
+#include "model/step.h"
+
+#include <math.h>
+
+const enum role arch_common_attend_order[] = {ROLE_Q, ROLE_K, ROLE_V, ROLE_O, ROLE_COUNT};
+const enum role arch_common_mlp_order[] = {ROLE_GATE, ROLE_UP, ROLE_DOWN, ROLE_COUNT};
+
+enum arch_need arch_common_need(const struct config *config, enum role role) {
+    switch (role) {
+    case ROLE_HEAD: /* absent: tied to the embedding */
+    case ROLE_ROPE_FACTORS:
+        return ARCH_OPTIONAL;
+    case ROLE_Q_NORM:
+    case ROLE_K_NORM:
+        return config->has_qk_norm ? ARCH_REQUIRED : ARCH_ABSENT;
+    case ROLE_Q_BIAS:
+    case ROLE_K_BIAS:
+    case ROLE_V_BIAS:
+    case ROLE_O_BIAS:
+        return config->declares_attention_bias ? ARCH_REQUIRED : ARCH_OPTIONAL;
+    case ROLE_GATE_BIAS:
+    case ROLE_UP_BIAS:
+    case ROLE_DOWN_BIAS:
+        return config->declares_mlp_bias ? ARCH_REQUIRED : ARCH_OPTIONAL;
+    case ROLE_COUNT:
+        return ARCH_ABSENT;
+    default:
+        return ARCH_REQUIRED;
+    }
+}
+
+enum status arch_common_embed(struct step *step, struct error *err) {
+    return step_embed(step, 1.0f, err);
+}
+
+/* The bias that goes with each matrix. */
+static const enum role common_biases[ROLE_COUNT] = {
+    [ROLE_Q] = ROLE_Q_BIAS,       [ROLE_K] = ROLE_K_BIAS,       [ROLE_V] = ROLE_V_BIAS,
+    [ROLE_O] = ROLE_O_BIAS,       [ROLE_GATE] = ROLE_GATE_BIAS, [ROLE_UP] = ROLE_UP_BIAS,
+    [ROLE_DOWN] = ROLE_DOWN_BIAS,
+};
+
+/* y = W x, plus the bias if the model has one. */
+static enum status common_project(struct step *step, uint32_t layer, enum role matrix,
+                                  const struct act *x, struct act *y, struct error *err) {
+    TRY(step_product(step, layer, matrix, x, y, err));
+    const float *bias = step_vector(step, layer, common_biases[matrix]);
+    if (bias != NULL)
+        step->backend->ops->add_bias(step->backend, bias, y);
+    return SL_OK;
+}
+
+/* Each head of x normalised by itself, where the model has such norms. */
+static void common_head_norm(struct step *step, uint32_t layer, enum role role, struct act *x) {
+    const float *weight = step_vector(step, layer, role);
+    if (weight != NULL)
+        step->backend->ops->rms_norm(step->backend, x, weight, step->config->head_dim,
+                                     step->config->norm_eps, x);
+}
+
+enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err) {
+    const struct config *config = step->config;
+    struct backend *backend = step->backend;
+    const struct backend_ops *ops = backend->ops;
+    ops->rms_norm(backend, &step->h, step_vector(step, layer, ROLE_ATTEND_NORM), config->hidden,
+                  config->norm_eps, &step->x);
+    TRY(common_project(step, layer, ROLE_Q, &step->x, &step->q, err));
+    TRY(common_project(step, layer, ROLE_K, &step->x, &step->k, err));
+    TRY(common_project(step, layer, ROLE_V, &step->x, &step->v, err));
+    common_head_norm(step, layer, ROLE_Q_NORM, &step->q);
+    common_head_norm(step, layer, ROLE_K_NORM, &step->k);
+    ops->rope(backend, &step->rope, config->heads, config->head_dim, &step->q);
+    ops->rope(backend, &step->rope, config->kv_heads, config->head_dim, &step->k);
+    ops->kv_write(backend, &step->kv_layers[layer], step->kv_tokens, &step->k, &step->v);
+    bool is_windowed = config->is_windowed != NULL && config->is_windowed[layer];
+    struct attention_args args = {
+        .kv = &step->kv_layers[layer],
+        .tokens = step->kv_tokens,
+        .heads = config->heads,
+        .scale = (float)(1.0 / sqrt((double)config->head_dim)),
+        .window = is_windowed ? config->window : 0,
+    };
+    ops->attention(backend, &args, &step->q, &step->a);
+    TRY(common_project(step, layer, ROLE_O, &step->a, &step->y, err));
+    ops->add(backend, &step->y, &step->h);
+    return SL_OK;
+}
+
+enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err) {
+    struct backend *backend = step->backend;
+    backend->ops->rms_norm(backend, &step->h, step_vector(step, layer, ROLE_MLP_NORM),
+                           step->config->hidden, step->config->norm_eps, &step->x);
+    TRY(common_project(step, layer, ROLE_GATE, &step->x, &step->gate, err));
+    TRY(common_project(step, layer, ROLE_UP, &step->x, &step->up, err));
+    backend->ops->silu_mul(backend, &step->gate, &step->up);
+    TRY(common_project(step, layer, ROLE_DOWN, &step->up, &step->y, err));
+    backend->ops->add(backend, &step->y, &step->h);
+    return SL_OK;
+}
+
+enum status arch_common_head(struct step *step, struct error *err) {
+    struct backend *backend = step->backend;
+    if (step->logit_count > 0) {
+        backend->ops->select(backend, &step->h, step->logit_columns, step->logit_count,
+                             &step->picked);
+        backend->ops->rms_norm(backend, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM),
+                               step->config->hidden, step->config->norm_eps, &step->picked);
+    }
+    return step_product(step, 0, ROLE_HEAD, &step->picked, &step->logits, err);
+}
+
+/* layer_types: one word a layer. */
+static enum status common_layer_types(const struct json *types, const char *name,
+                                      struct config *out, struct error *err) {
+    if (!json_is(types, JSON_ARRAY) || types->count != out->layers)
+        return error_set(err, SL_ERR_ENV, "%s: layer_types must be a list of %u words", name,
+                         out->layers);
+    for (uint32_t layer = 0; layer < out->layers; layer++) {
+        struct str word;
+        if (!json_string(&types->items[layer], &word))
+            return error_set(err, SL_ERR_ENV, "%s: layer_types[%u] is not a text", name, layer);
+        if (str_is(word, "sliding_attention"))
+            out->is_windowed[layer] = true;
+        else if (!str_is(word, "full_attention"))
+            return error_set(err, SL_ERR_ENV,
+                             "%s: layer_types[%u] is \"%.*s\", which family %s does not have here",
+                             name, layer, STR_ARG(word), out->family);
+    }
+    return SL_OK;
+}
+
+enum status arch_common_window(const struct json *config, const char *name, uint64_t first_layer,
+                               struct config *out, struct error *err) {
+    const struct json *window = json_get(config, "sliding_window");
+    const struct json *types = json_get(config, "layer_types");
+    bool has_window = window != NULL && !json_is(window, JSON_NULL);
+    bool has_types = types != NULL && !json_is(types, JSON_NULL);
+    uint64_t keys = 0;
+    if (has_window && (!json_u64(window, &keys) || keys == 0 || keys > UINT32_MAX))
+        return error_set(err, SL_ERR_ENV, "%s: sliding_window is not a positive whole number",
+                         name);
+    if (!has_window && !has_types)
+        return SL_OK;
+    out->is_windowed = arena_array(&out->arena, out->layers, sizeof *out->is_windowed);
+    if (out->is_windowed == NULL)
+        return error_memory(err, out->layers, "the layers' windows");
+    if (has_types)
+        TRY(common_layer_types(types, name, out, err));
+    for (uint32_t layer = 0; layer < out->layers; layer++) {
+        if (!has_types)
+            out->is_windowed[layer] = layer >= first_layer;
+        if (out->is_windowed[layer] && !has_window)
+            return error_set(err, SL_ERR_ENV,
+                             "%s: layer_types has sliding_attention but there is no sliding_window",
+                             name);
+    }
+    out->window = (uint32_t)keys;
+    return SL_OK;
+}
+
+#define COMMON_FIRST_WINDOWED 28u /* max_window_layers where the config leaves it out */
+
+enum status arch_common_flagged_window(const struct json *config, const char *name,
+                                       struct config *out, struct error *err) {
+    const struct json *use = json_get(config, "use_sliding_window");
+    const struct json *first = json_get(config, "max_window_layers");
+    const struct json *types = json_get(config, "layer_types");
+    bool has_types = types != NULL && !json_is(types, JSON_NULL);
+    bool is_used = false, is_said = json_bool(use, &is_used);
+    uint64_t first_layer = COMMON_FIRST_WINDOWED;
+    if (use != NULL && !is_said && !json_is(use, JSON_NULL))
+        return error_set(err, SL_ERR_ENV, "%s: use_sliding_window is not true or false", name);
+    if (first != NULL && !json_is(first, JSON_NULL) && !json_u64(first, &first_layer))
+        return error_set(err, SL_ERR_ENV, "%s: max_window_layers is not a whole number", name);
+    /* Without the flag a list of layer types still decides; else the window is off. */
+    if (!is_used && (is_said || !has_types))
+        return SL_OK;
+    return arch_common_window(config, name, first_layer, out, err);
+}

@@ -1,0 +1,33 @@
+/* Mathematics that many families share: pre-norm blocks with RMS norms, rotary attention with
+ * grouped heads, and a gated MLP (SwiGLU). A family's row of the arch table points at these or at
+ * its own. All are called by pass.c, one thread. */
+#ifndef SLUICE_MODEL_ARCH_COMMON_H
+#define SLUICE_MODEL_ARCH_COMMON_H
+
+#include "model/arch.h"
+
+/* Roles that every one of these families has, and biases where the file has them (declared ones
+ * must be there). Q and K norms are absent: a family that has them says so itself. */
+enum arch_need arch_common_need(const struct config *config, enum role role);
+extern const enum role arch_common_attend_order[], arch_common_mlp_order[];
+
+/* h = rows of the embedding. */
+enum status arch_common_embed(struct step *step, struct error *err);
+/* h += O attention(rope(norm(Q x)), rope(norm(K x)), V x) with x = norm(h); biases and q/k norms
+ * where the model has them. */
+enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err);
+/* h += Down (silu(Gate x) * Up x) with x = norm(h). */
+enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err);
+/* logits = Head norm(h) for the tokens that need them. */
+enum status arch_common_head(struct step *step, struct error *err);
+
+/* sliding_window of config.json (CASES 35), into window and is_windowed: layer_types decides where
+ * it is given, else every layer from first_layer on slides. Null or absent: no window. */
+enum status arch_common_window(const struct json *config, const char *name, uint64_t first_layer,
+                               struct config *out, struct error *err);
+/* The same for the Qwen families: off unless use_sliding_window or a list of layer types says so,
+ * from max_window_layers on. */
+enum status arch_common_flagged_window(const struct json *config, const char *name,
+                                       struct config *out, struct error *err);
+
+#endif

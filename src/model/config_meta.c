@@ -1,0 +1,185 @@
+/* Reads a model's sizes from GGUF metadata (ggml's docs/gguf.md, "LLM", and the keys that
+ * llama.cpp's converter writes). Keys that would change the answer and are not understood refuse
+ * the model, by name, unless they hold their neutral value. */
+#include "base/log.h"
+#include "model/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A key of the family: "llama.block_count". */
+struct meta_reader {
+    const struct meta *meta;
+    const char *name; /* of the file */
+    char prefix[64];  /* general.architecture */
+    char key[192];    /* of the last look-up */
+};
+
+static const char *reader_key(struct meta_reader *reader, const char *member) {
+    snprintf(reader->key, sizeof reader->key, "%s.%s", reader->prefix, member);
+    return reader->key;
+}
+
+/* Members of the family that other families use, with the value that changes nothing. */
+static const struct {
+    const char *member;
+    double neutral;
+} not_understood[] = {
+    {"expert_count", 0},
+    {"expert_used_count", 0},
+    {"attention.sliding_window", 0},
+    {"attention.scale", 0},
+    {"attention.clamp_kqv", 0},
+    {"attention.max_alibi_bias", 0},
+    {"attention.temperature_scale", 0},
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"logit_scale", 1},
+    {"embedding_scale", 1},
+    {"residual_scale", 1},
+    {"rope.scaling.attn_factor", 1},
+    {"rope.scaling.yarn_log_multiplier", 0},
+};
+
+static enum status reader_check_members(struct meta_reader *reader, struct error *err) {
+    for (size_t i = 0; i < sizeof not_understood / sizeof not_understood[0]; i++) {
+        const char *key = reader_key(reader, not_understood[i].member);
+        double value = 0;
+        if (meta_find(reader->meta, key) == NULL)
+            continue;
+        if (!meta_real(reader->meta, key, &value) ||
+            (value != not_understood[i].neutral && value != 0))
+            return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family",
+                             reader->name, key);
+    }
+    bool is_causal = true;
+    if (meta_bool(reader->meta, reader_key(reader, "attention.causal"), &is_causal) && !is_causal)
+        return error_set(err, SL_ERR_ENV, "%s: %s is false: not a model that generates text",
+                         reader->name, reader->key);
+    return SL_OK;
+}
+
+/* A size. Lists with one value a layer are accepted when all are the same. Absent gives `fallback`,
+ * or is refused when that is 0. */
+static enum status reader_size(struct meta_reader *reader, const char *member, uint32_t fallback,
+                               uint32_t *out, struct error *err) {
+    const char *key = reader_key(reader, member);
+    const struct meta_value *value = meta_find(reader->meta, key);
+    int64_t number = fallback;
+    if (value == NULL && fallback == 0)
+        return error_set(err, SL_ERR_ENV, "%s: key %s is missing", reader->name, key);
+    if (value != NULL && value->kind == META_ARRAY && value->item_kind == META_INTEGER &&
+        value->array.count > 0) {
+        number = value->array.integers[0];
+        for (size_t i = 1; i < value->array.count; i++)
+            if (value->array.integers[i] != number)
+                return error_set(err, SL_ERR_ENV,
+                                 "%s: %s differs between layers (%lld and %lld), which family %s "
+                                 "does not have here",
+                                 reader->name, key, (long long)number,
+                                 (long long)value->array.integers[i], reader->prefix);
+    } else if (value != NULL && !meta_integer(reader->meta, key, &number)) {
+        return error_set(err, SL_ERR_ENV, "%s: %s is not a whole number", reader->name, key);
+    }
+    if (number < 1 || number > UINT32_MAX)
+        return error_set(err, SL_ERR_ENV, "%s: %s is %lld, not a whole number from 1 to 4294967295",
+                         reader->name, key, (long long)number);
+    *out = (uint32_t)number;
+    return SL_OK;
+}
+
+/* A number, left alone when the key is absent. */
+static enum status reader_real(struct meta_reader *reader, const char *member, double *out,
+                               struct error *err) {
+    const char *key = reader_key(reader, member);
+    if (meta_find(reader->meta, key) != NULL && !meta_real(reader->meta, key, out))
+        return error_set(err, SL_ERR_ENV, "%s: %s is not a number", reader->name, key);
+    return SL_OK;
+}
+
+static enum status reader_rope(struct meta_reader *reader, const struct arch *arch,
+                               struct config *out, struct error *err) {
+    struct rope_config *rope = &out->rope;
+    *rope = (struct rope_config){.kind = ROPE_DEFAULT, .theta = 10000.0};
+    rope->is_interleaved = arch->gguf_is_permuted;
+    TRY(reader_real(reader, "rope.freq_base", &rope->theta, err));
+    TRY(reader_size(reader, "rope.dimension_count", out->head_dim, &rope->rotary, err));
+    double factor = 0;
+    struct str type = STR("linear"); /* a factor without a type, as older files have it */
+    TRY(reader_real(reader, "rope.scale_linear", &factor, err));
+    TRY(reader_real(reader, "rope.scaling.factor", &factor, err));
+    const char *key = reader_key(reader, "rope.scaling.type");
+    if (meta_find(reader->meta, key) != NULL && !meta_text(reader->meta, key, &type))
+        return error_set(err, SL_ERR_ENV, "%s: %s is not a text", reader->name, key);
+    if (str_is(type, "none") || str_is(type, ""))
+        return SL_OK;
+    if (!str_is(type, "linear"))
+        return error_set(err, SL_ERR_ENV, "%s: rope type \"%.*s\" is not supported (%s)",
+                         reader->name, STR_ARG(type), key);
+    if (factor != 0 && factor != 1) {
+        rope->kind = ROPE_LINEAR;
+        rope->factor = factor;
+    }
+    return SL_OK;
+}
+
+static enum status reader_fill(struct meta_reader *reader, const struct arch *arch,
+                               struct config *out, struct error *err) {
+    uint32_t value_dim = 0;
+    double eps = 0;
+    out->family = arch->name;
+    out->has_qk_norm = arch->has_qk_norm;
+    TRY(reader_check_members(reader, err));
+    TRY(reader_size(reader, "block_count", 0, &out->layers, err));
+    TRY(reader_size(reader, "embedding_length", 0, &out->hidden, err));
+    TRY(reader_size(reader, "attention.head_count", 0, &out->heads, err));
+    TRY(reader_size(reader, "attention.head_count_kv", out->heads, &out->kv_heads, err));
+    TRY(reader_size(reader, "feed_forward_length", 0, &out->inner, err));
+    TRY(reader_size(reader, "context_length", 0, &out->context, err));
+    uint32_t plain = out->hidden % out->heads == 0 ? out->hidden / out->heads : 0;
+    TRY(reader_size(reader, "attention.key_length", plain, &out->head_dim, err));
+    TRY(reader_size(reader, "attention.value_length", out->head_dim, &value_dim, err));
+    if (value_dim != out->head_dim)
+        return error_set(err, SL_ERR_ENV,
+                         "%s: keys of %u and values of %u features are not supported for this "
+                         "family",
+                         reader->name, out->head_dim, value_dim);
+    TRY(reader_rope(reader, arch, out, err));
+    TRY(reader_real(reader, "attention.layer_norm_rms_epsilon", &eps, err));
+    out->norm_eps = (float)eps;
+    out->ties_embeddings = true; /* whenever there is no output.weight; nothing declares it */
+    const struct meta_value *tokens = meta_find(reader->meta, "tokenizer.ggml.tokens");
+    if (tokens != NULL && tokens->kind == META_ARRAY && tokens->array.count <= SL_VOCABULARY_MAX)
+        out->vocabulary = (uint32_t)tokens->array.count;
+    return config_check(out, reader->name, err);
+}
+
+enum status config_from_meta(const struct meta *meta, const char *name, struct config *out,
+                             const struct arch **arch, struct error *err) {
+    struct str type;
+    if (!meta_text(meta, "general.architecture", &type))
+        return error_set(err, SL_ERR_ENV, "%s: key general.architecture is missing", name);
+    const struct arch *found = arch_from_gguf(type);
+    if (found == NULL) {
+        struct buf list;
+        buf_init(&list);
+        arch_list(&list);
+        error_set(err, SL_ERR_ENV, "%s: architecture \"%.*s\" is not supported (there is: %s)",
+                  name, STR_ARG(type), list.data != NULL ? list.data : "");
+        buf_release(&list);
+        return SL_ERR_ENV;
+    }
+    struct meta_reader reader = {.meta = meta, .name = name};
+    must(type.len < sizeof reader.prefix); /* a name of the table */
+    memcpy(reader.prefix, type.data, type.len);
+    struct config result = {.layers = 0};
+    arena_init(&result.arena);
+    enum status status = reader_fill(&reader, found, &result, err);
+    if (status != SL_OK) {
+        config_release(&result);
+        return status;
+    }
+    *out = result;
+    *arch = found;
+    return SL_OK;
+}

@@ -1,0 +1,310 @@
+/* What an arch computes with: memory of a pass, norms and biases, rope tables, and the cursor over
+ * the layout. Allocates in step_new alone.
+ *
+ * The cursor, and what always holds between two calls:
+ *  1. Blocks are acquired in the layout's order, pass after pass: the next one is
+ *     acquired % block_count.
+ *  2. hinted >= acquired, and hinted - acquired <= block_count: nothing is hinted twice for one
+ *     pass. The provider may refuse a hint; it is then offered again after the next release.
+ *  3. At most one lease is held; it covers the piece used last. It goes back before the next block
+ *     is acquired, after which the freed memory is hinted again, so that reads go on while we
+ *     compute, over layer borders and the border of two passes.
+ *  4. should_stop is asked at every block, resident or streamed: a signal ends the pass within one.
+ */
+#include "model/step.h"
+
+#include "model/rope.h"
+
+#include <stdatomic.h>
+
+/* Activations of a step and their sizes: one row each, so that step_new and step_bytes agree. */
+struct step_act {
+    struct act *act;
+    size_t features, tokens;
+};
+#define STEP_ACTS 13
+#define ACT_SLACK_BYTES 128 /* what act_init takes for the alignment */
+
+static void step_acts(struct step *step, const struct config *config, size_t tokens, size_t logits,
+                      struct step_act list[STEP_ACTS]) {
+    size_t query = (size_t)config->heads * config->head_dim;
+    size_t key = (size_t)config->kv_heads * config->head_dim;
+    size_t pairs = config->rope.rotary / 2;
+    const struct step_act acts[STEP_ACTS] = {
+        {&step->h, config->hidden, tokens},
+        {&step->x, config->hidden, tokens},
+        {&step->y, config->hidden, tokens},
+        {&step->q, query, tokens},
+        {&step->k, key, tokens},
+        {&step->v, key, tokens},
+        {&step->a, query, tokens},
+        {&step->gate, config->inner, tokens},
+        {&step->up, config->inner, tokens},
+        {&step->picked, config->hidden, logits},
+        {&step->logits, config->vocabulary, logits},
+        {&step->rope.cosines, pairs, tokens},
+        {&step->rope.sines, pairs, tokens},
+    };
+    for (size_t i = 0; i < STEP_ACTS; i++)
+        list[i] = acts[i];
+}
+
+/* Values of all resident vectors. */
+static size_t step_vector_values(const struct model *model) {
+    size_t sum = 0;
+    size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
+    for (size_t i = 0; i < count; i++)
+        if (model->tensors[i] != NULL && role_get((enum role)(i % ROLE_COUNT))->is_vector)
+            sum += (size_t)model->tensors[i]->shape[0];
+    return sum;
+}
+
+static size_t step_embed_row_bytes(const struct model *model) {
+    const struct tensor *embed = model_tensor(model, 0, ROLE_EMBED);
+    return (size_t)(embed->bytes / embed->shape[0]);
+}
+
+uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_max) {
+    struct step step = {0};
+    struct step_act acts[STEP_ACTS];
+    uint64_t sum = sizeof step;
+    step_acts(&step, &model->config, tokens_max, logits_max, acts);
+    for (size_t i = 0; i < STEP_ACTS; i++)
+        sum += act_floats(acts[i].features, acts[i].tokens) * sizeof(float) + ACT_SLACK_BYTES;
+    sum += ((uint64_t)model->config.layers + 1) * ROLE_COUNT * sizeof *step.vectors;
+    sum += step_vector_values(model) * sizeof(float);
+    sum += (uint64_t)tokens_max * step_embed_row_bytes(model);
+    return sum + model->config.rope.rotary / 2 * sizeof(float);
+}
+
+/* One vector as float32. */
+static enum status step_read_vector(const struct model *model, const struct tensor *tensor,
+                                    float *values, struct error *err) {
+    const struct dtype_info *info = dtype_get(tensor->dtype);
+    size_t count = (size_t)tensor->shape[0];
+    uint8_t *raw = mem_new((size_t)tensor->bytes, 1);
+    if (raw == NULL)
+        return error_memory(err, (size_t)tensor->bytes, "a vector of weights");
+    enum status status = file_read_at(model->index.files[tensor->file], tensor->offset, raw,
+                                      (size_t)tensor->bytes, err);
+    if (status == SL_OK)
+        info->decode(raw, count, values);
+    mem_free(raw);
+    return status;
+}
+
+static enum status step_read_vectors(struct step *step, struct error *err) {
+    const struct model *model = step->model;
+    float *next = step->vector_values;
+    size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
+    for (size_t i = 0; i < count; i++) {
+        const struct tensor *tensor = model->tensors[i];
+        if (tensor == NULL || !role_get((enum role)(i % ROLE_COUNT))->is_vector)
+            continue;
+        TRY(step_read_vector(model, tensor, next, err));
+        step->vectors[i] = next;
+        next += tensor->shape[0];
+    }
+    return SL_OK;
+}
+
+/* Divisors of the rotary frequencies come from the file: angles must stay in the range of sines. */
+static enum status step_check_factors(const struct step *step, struct error *err) {
+    const float *factors = step_vector(step, 0, ROLE_ROPE_FACTORS);
+    for (uint32_t i = 0; factors != NULL && i < step->config->rope.rotary / 2; i++)
+        if (!(factors[i] >= 0.5f && factors[i] <= 1e6f))
+            return error_set(err, SL_ERR_ENV, "%s: value %u of %s is %g, must be 0.5 to 1e6",
+                             step->model->path, i, role_get(ROLE_ROPE_FACTORS)->gguf,
+                             (double)factors[i]);
+    return SL_OK;
+}
+
+static enum status step_fill(struct step *step, const struct step_options *options,
+                             struct error *err) {
+    const struct model *model = options->model;
+    const struct config *config = &model->config;
+    struct step_act acts[STEP_ACTS];
+    size_t rows = ((size_t)config->layers + 1) * ROLE_COUNT, bytes;
+    size_t values = step_vector_values(model);
+    step_acts(step, config, options->tokens_max, options->logits_max, acts);
+    for (size_t i = 0; i < STEP_ACTS; i++)
+        TRY(act_init(acts[i].act, acts[i].features, acts[i].tokens, err));
+    step->vectors = mem_new(rows, sizeof *step->vectors);
+    step->vector_values = mem_new(values, sizeof(float));
+    step->inverse_frequencies = mem_new(config->rope.rotary / 2, sizeof(float));
+    step->embed_row_bytes = step_embed_row_bytes(model);
+    bool fits = size_mul(step->embed_row_bytes, options->tokens_max, &bytes);
+    step->embed_rows = fits ? mem_new(bytes, 1) : NULL;
+    if (step->vectors == NULL || step->vector_values == NULL || step->inverse_frequencies == NULL ||
+        step->embed_rows == NULL)
+        return error_memory(err, values * sizeof(float), "norms, biases and embeddings of a pass");
+    TRY(step_read_vectors(step, err));
+    TRY(step_check_factors(step, err));
+    rope_frequencies(&config->rope, step_vector(step, 0, ROLE_ROPE_FACTORS),
+                     step->inverse_frequencies);
+    step->rope.is_interleaved = config->rope.is_interleaved;
+    return SL_OK;
+}
+
+enum status step_new(const struct step_options *options, struct step **out, struct error *err) {
+    must(options->tokens_max >= 1);
+    must(options->logits_max >= 1);
+    struct step *step = mem_new(1, sizeof *step);
+    if (step == NULL)
+        return error_memory(err, sizeof *step, "a step");
+    step->model = options->model;
+    step->config = &options->model->config;
+    step->backend = options->backend;
+    step->provider = options->provider;
+    enum status status = step_fill(step, options, err);
+    if (status != SL_OK) {
+        step_free(step);
+        return status;
+    }
+    *out = step;
+    return SL_OK;
+}
+
+static void step_release_lease(struct step *step) {
+    if (step->has_lease)
+        step->provider->ops->release(step->provider, &step->lease);
+    step->has_lease = false;
+}
+
+void step_free(struct step *step) {
+    if (step == NULL)
+        return;
+    step_release_lease(step);
+    struct step_act acts[STEP_ACTS];
+    step_acts(step, step->config, 0, 0, acts);
+    for (size_t i = 0; i < STEP_ACTS; i++)
+        act_release(acts[i].act);
+    mem_free(step->vectors);
+    mem_free(step->vector_values);
+    mem_free(step->inverse_frequencies);
+    mem_free(step->embed_rows);
+    mem_free(step);
+}
+
+const float *step_vector(const struct step *step, uint32_t layer, enum role role) {
+    must((unsigned)role < ROLE_COUNT);
+    must(layer < step->config->layers);
+    size_t row = role_get(role)->is_per_layer ? (size_t)layer + 1 : 0;
+    return step->vectors[row * ROLE_COUNT + role];
+}
+
+/* Tells the provider what comes next, as far as it has room (invariant 2). */
+static void step_hint(struct step *step) {
+    size_t blocks = step->provider->layout->block_count;
+    size_t limit = step->acquired + blocks;
+    if (step->is_last_pass && limit > step->passes * blocks)
+        limit = step->passes * blocks;
+    while (step->hinted < limit && step->provider->ops->hint(step->provider, step->hinted % blocks))
+        step->hinted++;
+}
+
+enum status step_begin(struct step *step, struct error *err) {
+    const struct config *config = step->config;
+    struct step_act acts[STEP_ACTS];
+    must(step->tokens >= 1);
+    must(!step->has_lease);
+    must(step->acquired == step->passes * step->provider->layout->block_count);
+    (void)err;
+    step->piece = 0;
+    step->passes++;
+    step_hint(step);
+    step_acts(step, config, step->tokens, step->logit_count, acts);
+    for (size_t i = 0; i < STEP_ACTS; i++)
+        act_shape(acts[i].act, acts[i].features, acts[i].tokens);
+    rope_fill(&step->rope, step->inverse_frequencies, config->rope.rotary / 2, step->kv_tokens,
+              step->tokens, step->backend->team);
+    return SL_OK;
+}
+
+/* Gathering embeddings: items are tiles of 16 tokens; the first failure is kept. */
+struct embed_work {
+    struct step *step;
+    atomic_flag has_failed;
+    enum status status;
+    struct error *err;
+};
+
+static void step_embed_tile(void *ctx, size_t item, size_t worker) {
+    struct embed_work *work = ctx;
+    const struct step *step = work->step;
+    size_t first = item * SL_LANES, left = step->tokens - first;
+    size_t count = left < SL_LANES ? left : SL_LANES;
+    struct error why;
+    (void)worker;
+    enum status status =
+        rows_read(&step->model->index, model_tensor(step->model, 0, ROLE_EMBED), step->ids + first,
+                  count, step->embed_rows + first * step->embed_row_bytes, &why);
+    if (status == SL_OK || atomic_flag_test_and_set(&work->has_failed))
+        return;
+    work->status = status;
+    if (work->err != NULL)
+        *work->err = why;
+}
+
+enum status step_embed(struct step *step, float scale, struct error *err) {
+    struct embed_work work = {.step = step, .has_failed = ATOMIC_FLAG_INIT, .err = err};
+    const struct tensor *embed = model_tensor(step->model, 0, ROLE_EMBED);
+    team_run(step->backend->team, step_embed_tile, &work, act_tiles(step->tokens));
+    TRY(work.status);
+    struct view rows = {
+        .dtype = embed->dtype,
+        .rows = step->tokens,
+        .columns = step->config->hidden,
+        .row_bytes = step->embed_row_bytes,
+        .data = step->embed_rows,
+    };
+    step->backend->ops->embed(step->backend, &rows, scale, &step->h);
+    return SL_OK;
+}
+
+/* Makes the block of the next piece the leased one. */
+static enum status step_next_block(struct step *step, struct error *err) {
+    struct provider *provider = step->provider;
+    size_t next = step->acquired % provider->layout->block_count;
+    step_release_lease(step);
+    if (provider->should_stop != NULL && provider->should_stop())
+        return error_set(err, SL_ERR_STOPPED, "stopped between two blocks");
+    step_hint(step);
+    TRY(provider->ops->acquire(provider, next, &step->lease, err));
+    step->has_lease = true;
+    step->acquired++;
+    if (step->hinted < step->acquired) /* the acquire itself was the hint */
+        step->hinted = step->acquired;
+    return SL_OK;
+}
+
+enum status step_product(struct step *step, uint32_t layer, enum role role, const struct act *x,
+                         struct act *y, struct error *err) {
+    const struct layout *layout = step->provider->layout;
+    uint32_t key = layer << 8 | (uint32_t)role;
+    must(step->piece < layout->piece_count);
+    uint32_t item = layout->pieces[step->piece].item;
+    for (; step->piece < layout->piece_count; step->piece++) {
+        const struct piece *piece = &layout->pieces[step->piece];
+        if (piece->item != item)
+            break;
+        must(piece->key == key);
+        const struct block *block = &layout->blocks[step->lease.block];
+        if (!step->has_lease || step->piece == block->first_piece + block->piece_count)
+            TRY(step_next_block(step, err));
+        struct view view = lease_view(&step->lease, piece);
+        if (x->tokens > 0)
+            step->backend->ops->product(step->backend, &view, x, y, piece->first_row);
+    }
+    return SL_OK;
+}
+
+void step_end(struct step *step) {
+    must(step->piece == step->provider->layout->piece_count);
+    step_release_lease(step);
+    step_hint(step);
+}
+
+void step_abandon(struct step *step) {
+    step_release_lease(step);
+}
