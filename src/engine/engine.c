@@ -1,0 +1,221 @@
+/* The engine: holds the rows that are being generated and turns passes into new tokens. Owns the
+ * rules by which a row ends:
+ *
+ *   token picked -- a stop id, and the row does not ignore EOS --> STOP, the id is not kept
+ *                -- kept; listener.token says a stop text is complete --> STOP
+ *                -- kept; the answer has max_tokens --> LENGTH
+ *
+ * So a stop id that comes as the last allowed token is a STOP (CASES 05). Refuses text, files and
+ * decisions about admission: sched.c counts, the caller decides who comes next. */
+#include "engine/engine.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+struct engine {
+    const struct model *model;
+    struct backend *backend;
+    struct provider *provider;
+    struct engine_listener listener;
+    struct kv kv;
+    struct sched sched;
+    struct pass pass;
+    struct step *step;
+    struct sample_scratch scratch;
+    struct ring_counters reads; /* at the end of the last pass */
+    uint64_t used_bytes;        /* weights that the passes so far have used from disk */
+};
+
+/* Tokens with logits in one pass. */
+static size_t engine_logits_max(const struct sched_limits *limits) {
+    return limits->batch_max < limits->pass_tokens ? limits->batch_max : limits->pass_tokens;
+}
+
+uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits) {
+    uint64_t sum = sizeof(struct engine);
+    sum += pass_bytes(limits->pass_tokens, engine_logits_max(limits));
+    sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
+    sum += (uint64_t)limits->page_count * sizeof(uint32_t);
+    sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
+    return sum + (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
+}
+
+static enum status engine_fill(struct engine *engine, const struct engine_options *options,
+                               struct error *err) {
+    const struct model *model = options->model;
+    const struct sched_limits *limits = &options->limits;
+    struct step_options step_options = {
+        .model = model,
+        .backend = options->backend,
+        .provider = options->provider,
+        .tokens_max = limits->pass_tokens,
+        .logits_max = engine_logits_max(limits),
+    };
+    TRY(kv_init(&engine->kv, &model->config, options->kv_dtype, limits->page_count, err));
+    TRY(sched_init(&engine->sched, limits, err));
+    TRY(pass_init(&engine->pass, limits->pass_tokens, step_options.logits_max, err));
+    TRY(sample_scratch_init(&engine->scratch, model->config.vocabulary, err));
+    return step_new(&step_options, &engine->step, err);
+}
+
+enum status engine_new(const struct engine_options *options, struct engine **out,
+                       struct error *err) {
+    struct engine *engine = mem_new(1, sizeof *engine);
+    if (engine == NULL)
+        return error_memory(err, sizeof *engine, "the engine");
+    engine->model = options->model;
+    engine->backend = options->backend;
+    engine->provider = options->provider;
+    engine->listener = options->listener;
+    enum status status = engine_fill(engine, options, err);
+    if (status != SL_OK) {
+        engine_free(engine);
+        return status;
+    }
+    *out = engine;
+    return SL_OK;
+}
+
+void engine_free(struct engine *engine) {
+    if (engine == NULL)
+        return;
+    for (size_t i = 0; i < engine->sched.live_count; i++)
+        seq_free(engine->sched.live[i], &engine->kv);
+    step_free(engine->step);
+    sample_scratch_release(&engine->scratch);
+    pass_release(&engine->pass);
+    sched_release(&engine->sched);
+    kv_release(&engine->kv);
+    mem_free(engine);
+}
+
+bool engine_fits(const struct engine *engine, size_t prompt_count, size_t max_tokens, bool *never) {
+    *never = !sched_can_ever_fit(&engine->sched, prompt_count, max_tokens);
+    return sched_fits(&engine->sched, prompt_count, max_tokens);
+}
+
+enum status engine_admit(struct engine *engine, const struct seq_request *request,
+                         struct error *err) {
+    struct seq *seq;
+    for (size_t i = 0; i < request->prompt_count; i++)
+        must(request->prompt[i] < engine->model->config.vocabulary); /* the caller refuses rows */
+    TRY(seq_new(request, &seq, err));
+    sched_admit(&engine->sched, seq);
+    return SL_OK;
+}
+
+size_t engine_live(const struct engine *engine) {
+    return engine->sched.live_count;
+}
+
+const struct kv *engine_kv(const struct engine *engine) {
+    return &engine->kv;
+}
+
+/* The next token of the row whose logits are that column. */
+static uint32_t engine_choose(struct engine *engine, size_t column, struct token_logprobs *entry) {
+    const struct seq *seq = engine->pass.logit_seqs[column];
+    uint32_t id = engine->pass.best[column];
+    bool is_greedy = !(seq->sampling.temperature > 0);
+    if (is_greedy && !seq->wants_logprobs)
+        return id;
+    struct sample_scratch *scratch = &engine->scratch;
+    const float *values = act_at(&engine->step->logits, 0, column);
+    for (size_t i = 0; i < scratch->vocabulary; i++)
+        scratch->logits[i] = values[i * SL_LANES];
+    if (!is_greedy)
+        id = sample_pick(scratch, &seq->sampling, seq->key, seq->token_count);
+    if (seq->wants_logprobs) {
+        entry->id = id;
+        sample_logprobs(scratch, id, &entry->logprob, entry->top, seq->logprobs_count);
+    }
+    return id;
+}
+
+/* Takes the row out of the engine and tells the listener. */
+static enum status engine_finish(struct engine *engine, struct seq *seq, enum finish finish,
+                                 struct error *err) {
+    seq->finish = finish;
+    sched_remove(&engine->sched, seq);
+    enum status status = engine->listener.done(engine->listener.ctx, seq, err);
+    seq_free(seq, &engine->kv);
+    return status;
+}
+
+/* Gives the row of that column its next token; *has_ended tells whether it left. */
+static enum status engine_push(struct engine *engine, size_t column, bool *has_ended,
+                               struct error *err) {
+    struct seq *seq = engine->pass.logit_seqs[column];
+    struct token_logprobs unused = {0};
+    size_t answer_count = seq_answer_count(seq);
+    must(answer_count < seq->max_tokens);
+    struct token_logprobs *entry = seq->wants_logprobs ? &seq->logprobs[answer_count] : &unused;
+    uint32_t id = engine_choose(engine, column, entry);
+    *has_ended = true;
+    if (!seq->ignores_eos && model_is_eos(engine->model, id))
+        return engine_finish(engine, seq, FINISH_STOP, err);
+    seq->tokens[seq->token_count++] = id;
+    if (engine->listener.token(engine->listener.ctx, seq, id))
+        return engine_finish(engine, seq, FINISH_STOP, err);
+    if (answer_count + 1 == seq->max_tokens)
+        return engine_finish(engine, seq, FINISH_LENGTH, err);
+    *has_ended = false;
+    return SL_OK;
+}
+
+/* Whether every row surely ends with this pass, so that no further one will read. */
+static bool engine_is_last(const struct engine *engine) {
+    const struct sched *sched = &engine->sched;
+    size_t ending = 0;
+    for (size_t i = 0; i < sched->pick_count; i++) {
+        const struct sched_pick *pick = &sched->picks[i];
+        ending += pick->wants_logits && seq_answer_count(pick->seq) + 1 == pick->seq->max_tokens;
+    }
+    return ending == sched->live_count;
+}
+
+static void engine_count_tokens(const struct engine *engine, struct pass_report *report) {
+    const struct sched *sched = &engine->sched;
+    for (size_t i = 0; i < sched->pick_count; i++) {
+        const struct sched_pick *pick = &sched->picks[i];
+        size_t prompt = pick->seq->prompt_count, end = pick->first + pick->count;
+        size_t decode = end > prompt ? (pick->first > prompt ? pick->count : end - prompt) : 0;
+        report->decode_tokens += decode;
+        report->prefill_tokens += pick->count - decode;
+    }
+}
+
+/* Reads since the last pass. The bytes are those of the blocks that this pass used: a provider that
+ * reads for every pass has read a pass's bytes more for each, and blocks read ahead for the next
+ * one do not count yet; one that keeps blocks has read them once. */
+static void engine_count_reads(struct engine *engine, struct ring_counters *out) {
+    struct ring_counters now;
+    provider_counters(engine->provider, &now);
+    uint64_t due = engine->used_bytes + engine->provider->layout->read_bytes;
+    uint64_t used = now.read_bytes < due ? now.read_bytes : due;
+    out->read_bytes = used > engine->used_bytes ? used - engine->used_bytes : 0;
+    out->read_seconds = now.read_seconds - engine->reads.read_seconds;
+    out->wait_seconds = now.wait_seconds - engine->reads.wait_seconds;
+    engine->used_bytes += out->read_bytes;
+    engine->reads = now;
+}
+
+enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,
+                        struct error *err) {
+    double begin = clock_seconds();
+    must(engine->sched.live_count > 0);
+    *report = (struct pass_report){0};
+    sched_pick(&engine->sched);
+    engine_count_tokens(engine, report);
+    engine->step->is_last_pass = !has_more && engine_is_last(engine);
+    TRY(pass_run(&engine->pass, &engine->sched, &engine->kv, engine->step, err));
+    engine_count_reads(engine, &report->reads);
+    for (size_t i = 0; i < engine->pass.logit_count; i++) {
+        bool has_ended;
+        TRY(engine_push(engine, i, &has_ended, err));
+        report->new_tokens++;
+        report->rows_done += has_ended;
+    }
+    report->seconds = clock_seconds() - begin;
+    return SL_OK;
+}

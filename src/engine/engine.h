@@ -1,0 +1,57 @@
+/* The engine: tokens in, tokens out. Knows no text, files of rows or sockets.
+ *
+ *   engine_fits? -> engine_admit ... engine_pass -> listener.token for every new token,
+ * listener.done for every row that ended
+ *
+ * One thread. The engine owns KV, scheduler, step, pass; model, backend, provider are borrowed. */
+#ifndef SLUICE_ENGINE_ENGINE_H
+#define SLUICE_ENGINE_ENGINE_H
+
+#include "engine/pass.h"
+
+struct engine;
+
+struct engine_listener {
+    void *ctx;
+    /* A new token that is no stop id (or EOS under ignores_eos). True: a stop text is complete, end
+     * the row with FINISH_STOP. */
+    bool (*token)(void *ctx, struct seq *seq, uint32_t id);
+    /* The row ended: seq->finish says how; seq_answer leaves out a stop id. The seq is freed after
+     * the call. */
+    enum status (*done)(void *ctx, struct seq *seq, struct error *err);
+};
+
+struct engine_options {
+    const struct model *model;
+    struct backend *backend;
+    struct provider *provider;
+    enum kv_dtype kv_dtype;
+    struct sched_limits limits;
+    struct engine_listener listener;
+};
+
+struct pass_report {
+    size_t decode_tokens, prefill_tokens;
+    size_t new_tokens; /* picked in this pass, stop ids included */
+    size_t rows_done;
+    double seconds;
+    struct ring_counters reads; /* of this pass */
+};
+
+enum status engine_new(const struct engine_options *options, struct engine **out,
+                       struct error *err);
+void engine_free(struct engine *engine); /* drops live rows; accepts NULL */
+/* Whether the row could enter now; *never: it could not even alone. */
+bool engine_fits(const struct engine *engine, size_t prompt_count, size_t max_tokens, bool *never);
+enum status engine_admit(struct engine *engine, const struct seq_request *request,
+                         struct error *err);
+size_t engine_live(const struct engine *engine);
+const struct kv *engine_kv(const struct engine *engine);
+/* One pass; must have a live row. has_more: rows wait outside, so the next pass will come (reads go
+ * on over the border). */
+enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,
+                        struct error *err);
+/* Memory that engine_new takes besides KV pages and step_bytes (bookkeeping, sampler scratch). */
+uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits);
+
+#endif

@@ -1,0 +1,416 @@
+/* End to end over the small published models of the fixtures (SLUICE_SHARED): tokens, logits and
+ * endings as an independent program has them, and the same bits however a job is run. */
+#include "engine/engine.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LIMIT 24
+#define STREAMED_LIMIT 6 /* every pass reads the model again */
+#define PROMPTS_MAX 16
+#define TOP 20
+/* Of the standard deviation of the logits. Two programs in float32 differ by 3e-5 of it; a single
+ * rounding to bf16 costs 4e-3 or more. */
+#define LOGIT_SHARE 1e-3
+
+static const char *const folders[] = {
+    "llama-gqa",      "llama-tied-mha", "llama-rope31", "llama-rope-linear", "llama-bias-mqa",
+    "llama-shards",   "llama-fp16",     "llama-fp32",   "llama-config5",     "mistral-headdim",
+    "mistral-window", "qwen2",          "qwen3",
+};
+static const char *const files[] = {
+    "llama-bf16", "llama-f16",  "llama-f32",  "llama-q8_0", "llama-q4_0",
+    "llama-q4_1", "llama-q6_k", "qwen2-bf16", "qwen2-q6_k", "qwen3-bf16",
+};
+
+/* How a job is run. */
+struct setup {
+    bool is_streamed;
+    size_t threads, batch, pass_tokens, block_bytes;
+    enum kv_dtype kv_dtype;
+    bool ignores_eos;
+    size_t max_tokens;
+    double temperature;
+};
+static const struct setup plain = {.threads = 1,
+                                   .batch = PROMPTS_MAX,
+                                   .pass_tokens = 256,
+                                   .block_bytes = SL_BLOCK_BYTES_MAX,
+                                   .kv_dtype = KV_F32,
+                                   .ignores_eos = true,
+                                   .max_tokens = LIMIT};
+
+/* What is expected of a model, and what a run gave. */
+struct expected {
+    struct buf text;
+    struct arena arena;
+    const struct json *prompts;
+};
+struct answer {
+    uint32_t ids[LIMIT];
+    size_t count;
+    enum finish finish;
+    float logprobs[LIMIT];
+    struct logprob top[TOP]; /* of the first token */
+};
+struct run {
+    struct answer answers[PROMPTS_MAX];
+    size_t done, tokens_told;
+    size_t read_bytes_min; /* over the passes */
+};
+
+struct rig {
+    struct model *model;
+    struct layout_item *items;
+    struct layout layout;
+    struct provider *provider;
+    struct team *team;
+    struct backend *backend;
+};
+
+#define MUST_OK(call)                                                                              \
+    do {                                                                                           \
+        struct error err = {0};                                                                    \
+        if (call != SL_OK)                                                                         \
+            fail_msg("%s", err.text);                                                              \
+    } while (0)
+
+static const char *shared(void) {
+    const char *folder = getenv("SLUICE_SHARED");
+    if (folder == NULL) {
+        print_message("skipped: SLUICE_SHARED is not set\n");
+        skip();
+    }
+    return folder;
+}
+
+static void rig_open(struct rig *rig, const char *path, const struct setup *setup) {
+    size_t count;
+    *rig = (struct rig){0};
+    MUST_OK(model_open(path, MODEL_ALL, &rig->model, &err));
+    MUST_OK(model_layout_items(rig->model, &rig->items, &count, &err));
+    MUST_OK(
+        layout_init(&rig->layout, &rig->model->index, rig->items, count, setup->block_bytes, &err));
+    struct provider_options options = {.slab_count = 3};
+    if (setup->is_streamed)
+        MUST_OK(provider_stream_new(&rig->layout, &options, &rig->provider, &err));
+    else
+        MUST_OK(provider_resident_new(&rig->layout, &options, &rig->provider, &err));
+    MUST_OK(team_new(setup->threads, &rig->team, &err));
+    struct backend_options backend = {.kernels = "portable", .team = rig->team};
+    MUST_OK(backend_cpu_new(&backend, &rig->backend, &err));
+}
+
+static void rig_close(struct rig *rig) {
+    provider_free(rig->provider);
+    layout_release(&rig->layout);
+    mem_free(rig->items);
+    backend_free(rig->backend);
+    team_free(rig->team);
+    model_close(rig->model);
+}
+
+static void expected_read(struct expected *expected, const char *path) {
+    buf_init(&expected->text);
+    arena_init(&expected->arena);
+    const struct json *tree = NULL;
+    MUST_OK(file_read_all(path, (size_t)64 << 20, &expected->text, &err));
+    MUST_OK(json_parse(&expected->arena, buf_str(&expected->text), &(struct json_options){0}, &tree,
+                       &err));
+    expected->prompts = json_get(tree, "prompts");
+    assert_non_null(expected->prompts);
+    assert_in_range(expected->prompts->count, 1, PROMPTS_MAX);
+}
+
+static void expected_release(struct expected *expected) {
+    arena_release(&expected->arena);
+    buf_release(&expected->text);
+}
+
+static double number(const struct json *list, size_t i) {
+    double value = 0;
+    assert_true(i < list->count);
+    assert_true(json_double(&list->items[i], &value));
+    return value;
+}
+
+static size_t prompt_ids(const struct json *prompt, uint32_t *ids, size_t cap) {
+    const struct json *list = json_get(prompt, "ids");
+    assert_non_null(list);
+    assert_true(list->count <= cap);
+    for (size_t i = 0; i < list->count; i++)
+        ids[i] = (uint32_t)number(list, i);
+    return list->count;
+}
+
+static double deviation(const struct json *list) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < list->count; i++)
+        sum += number(list, i);
+    double mean = sum / list->count;
+    for (size_t i = 0; i < list->count; i++)
+        squares += (number(list, i) - mean) * (number(list, i) - mean);
+    return sqrt(squares / list->count);
+}
+
+/* Runs all prompts of expected through an engine. */
+
+static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
+    struct run *run = ctx;
+    assert_int_equal(seq_answer(seq)[seq_answer_count(seq) - 1], id);
+    run->tokens_told++;
+    return false;
+}
+
+static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
+    struct run *run = ctx;
+    struct answer *answer = &run->answers[(size_t)(uintptr_t)seq->user];
+    (void)err;
+    run->done++;
+    answer->count = seq_answer_count(seq);
+    answer->finish = seq->finish;
+    memcpy(answer->ids, seq_answer(seq), answer->count * sizeof *answer->ids);
+    for (size_t i = 0; i < answer->count; i++)
+        answer->logprobs[i] = seq->logprobs[i].logprob;
+    if (answer->count > 0)
+        memcpy(answer->top, seq->logprobs[0].top, sizeof answer->top);
+    return SL_OK;
+}
+
+static size_t pages_of(const struct expected *expected, const struct setup *setup) {
+    size_t pages = 1;
+    for (size_t i = 0; i < expected->prompts->count; i++)
+        pages +=
+            kv_pages_for(json_get(&expected->prompts->items[i], "ids")->count + setup->max_tokens);
+    return pages;
+}
+
+static void run_job(const char *path, const struct expected *expected, const struct setup *setup,
+                    struct run *run) {
+    struct rig rig;
+    struct engine *engine;
+    rig_open(&rig, path, setup);
+    *run = (struct run){.read_bytes_min = SIZE_MAX};
+    struct engine_options options = {
+        .model = rig.model,
+        .backend = rig.backend,
+        .provider = rig.provider,
+        .kv_dtype = setup->kv_dtype,
+        .limits = {setup->batch, setup->pass_tokens, pages_of(expected, setup)},
+        .listener = {run, on_token, on_done},
+    };
+    MUST_OK(engine_new(&options, &engine, &err));
+    size_t next = 0, count = expected->prompts->count;
+    while (next < count || engine_live(engine) > 0) {
+        uint32_t ids[512];
+        bool never = false;
+        for (; next < count; next++) {
+            size_t len = prompt_ids(&expected->prompts->items[next], ids, 512);
+            if (!engine_fits(engine, len, setup->max_tokens, &never))
+                break;
+            struct seq_request request = {
+                .user = (void *)(uintptr_t)next,
+                .key = next,
+                .prompt = ids,
+                .prompt_count = len,
+                .max_tokens = setup->max_tokens,
+                .sampling = {.temperature = setup->temperature, .top_p = 1, .seed = 7},
+                .logprobs_count = TOP,
+                .wants_logprobs = true,
+                .ignores_eos = setup->ignores_eos,
+            };
+            MUST_OK(engine_admit(engine, &request, &err));
+        }
+        assert_false(never);
+        struct pass_report report;
+        MUST_OK(engine_pass(engine, next < count, &report, &err));
+        assert_true(report.decode_tokens + report.prefill_tokens > 0);
+        if (report.reads.read_bytes < run->read_bytes_min)
+            run->read_bytes_min = report.reads.read_bytes;
+        if (setup->is_streamed)
+            assert_int_equal(report.reads.read_bytes, rig.layout.read_bytes);
+    }
+    assert_int_equal(run->done, count);
+    assert_int_equal(engine_kv(engine)->pages_used, 0);
+    engine_free(engine);
+    rig_close(&rig);
+}
+
+/* Greedy tokens up to the first close call, and the logprobs of the first step. */
+static void check_answer(const char *name, const struct json *prompt, const struct answer *answer) {
+    const struct json *greedy = json_get(prompt, "greedy"), *margins = json_get(prompt, "margins");
+    const struct json *logits = json_get(prompt, "logits_last");
+    double tolerance = LOGIT_SHARE * deviation(logits), norm = 0;
+    assert_int_equal(answer->count, LIMIT);
+    assert_int_equal(answer->finish, FINISH_LENGTH);
+    for (size_t i = 0; i < LIMIT && number(margins, i) >= 2 * tolerance; i++)
+        if (answer->ids[i] != (uint32_t)number(greedy, i))
+            fail_msg("%s: token %zu is %u, expected %.0f", name, i, answer->ids[i],
+                     number(greedy, i));
+    for (size_t i = 0; i < logits->count; i++)
+        norm += exp(number(logits, i));
+    for (size_t i = 0; i < TOP; i++) {
+        double right = number(logits, answer->top[i].id) - log(norm);
+        if (!(fabs((double)answer->top[i].logprob - right) <= tolerance))
+            fail_msg("%s: logprob of %u is %g, expected %g", name, answer->top[i].id,
+                     (double)answer->top[i].logprob, right);
+    }
+}
+
+/* The same bits, as far as the shorter one goes. */
+static void same_runs(const char *name, const struct run *a, const struct run *b, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct answer *x = &a->answers[i], *y = &b->answers[i];
+        size_t tokens = x->count < y->count ? x->count : y->count;
+        assert_true(tokens >= STREAMED_LIMIT);
+        if (memcmp(x->ids, y->ids, tokens * sizeof *x->ids) != 0 ||
+            memcmp(x->logprobs, y->logprobs, tokens * sizeof *x->logprobs) != 0 ||
+            memcmp(x->top, y->top, sizeof x->top) != 0)
+            fail_msg("%s: prompt %zu differs between two ways to run it", name, i);
+    }
+}
+
+static void check_model(const char *path, const char *expected_path) {
+    struct expected expected;
+    struct run first, other;
+    expected_read(&expected, expected_path);
+    size_t count = expected.prompts->count;
+    run_job(path, &expected, &plain, &first);
+    for (size_t i = 0; i < count; i++)
+        check_answer(path, &expected.prompts->items[i], &first.answers[i]);
+    assert_int_equal(first.tokens_told, count * LIMIT);
+    assert_int_equal(first.read_bytes_min, 0); /* resident: read once */
+    struct setup setup = plain;
+    setup.is_streamed = true;
+    setup.threads = 2;
+    setup.batch = 3;
+    setup.pass_tokens = 29;
+    setup.max_tokens = STREAMED_LIMIT;
+    setup.block_bytes = 32768;
+    run_job(path, &expected, &setup, &other);
+    same_runs(path, &first, &other, count);
+    expected_release(&expected);
+}
+
+static void folders_answer_as_the_reference_streamed_and_resident(void **state) {
+    const char *root = shared();
+    (void)state;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char path[512], expected[600];
+        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, folders[i]);
+        snprintf(expected, sizeof expected, "%s/expected.json", path);
+        check_model(path, expected);
+    }
+}
+
+static void gguf_files_answer_as_the_reference_streamed_and_resident(void **state) {
+    const char *root = shared();
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[512], expected[600];
+        snprintf(path, sizeof path, "%s/fixtures/gguf/%s.gguf", root, files[i]);
+        snprintf(expected, sizeof expected, "%s/fixtures/gguf/%s.expected.json", root, files[i]);
+        check_model(path, expected);
+    }
+}
+
+static const struct setup ways[] = {
+    {false, 1, 1, 1, SL_BLOCK_BYTES_MAX, KV_BF16, true, LIMIT, 0.9},
+    {false, 2, 3, 7, SL_BLOCK_BYTES_MAX, KV_BF16, true, LIMIT, 0.9},
+    {true, 3, PROMPTS_MAX, 17, 65536, KV_BF16, true, LIMIT, 0.9},
+};
+
+static void sampled_rows_do_not_depend_on_batch_chunks_or_threads(void **state) {
+    const char *root = shared();
+    char path[512], expected_path[600];
+    struct expected expected;
+    struct run first, other;
+    (void)state;
+    snprintf(path, sizeof path, "%s/fixtures/models/llama-gqa", root);
+    snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+    expected_read(&expected, expected_path);
+    run_job(path, &expected, &ways[0], &first);
+    for (size_t i = 1; i < sizeof ways / sizeof ways[0]; i++) {
+        run_job(path, &expected, &ways[i], &other);
+        same_runs(path, &first, &other, expected.prompts->count);
+    }
+    expected_release(&expected);
+}
+
+/* EOS ids are those that the fixtures declare: 2 and 5 for folders, 2 for GGUF files. */
+static void check_endings(const char *path, const char *expected_path, uint32_t eos, uint32_t too) {
+    struct expected expected;
+    struct run run;
+    struct setup setup = plain;
+    setup.ignores_eos = false;
+    expected_read(&expected, expected_path);
+    run_job(path, &expected, &setup, &run);
+    for (size_t i = 0; i < expected.prompts->count; i++) {
+        const struct json *prompt = &expected.prompts->items[i];
+        const struct json *greedy = json_get(prompt, "greedy");
+        const struct answer *answer = &run.answers[i];
+        double close_call = 2 * LOGIT_SHARE * deviation(json_get(prompt, "logits_last"));
+        size_t end = 0;
+        bool is_sure = true;
+        for (; end < LIMIT; end++) {
+            uint32_t id = (uint32_t)number(greedy, end);
+            is_sure &= number(json_get(prompt, "margins"), end) >= close_call;
+            if (id == eos || id == too)
+                break;
+        }
+        if (!is_sure)
+            continue;
+        assert_int_equal(answer->count, end);
+        assert_int_equal(answer->finish, end < LIMIT ? FINISH_STOP : FINISH_LENGTH);
+        /* A limit at the stop id: still a stop. One token less: the limit. None fits at 0. */
+        if (end < LIMIT) {
+            struct run cut;
+            setup.max_tokens = end + 1;
+            run_job(path, &expected, &setup, &cut);
+            assert_int_equal(cut.answers[i].count, end);
+            assert_int_equal(cut.answers[i].finish, FINISH_STOP);
+            if (end > 0) {
+                setup.max_tokens = end;
+                run_job(path, &expected, &setup, &cut);
+                assert_int_equal(cut.answers[i].count, end);
+                assert_int_equal(cut.answers[i].finish, FINISH_LENGTH);
+            }
+            setup.max_tokens = LIMIT;
+        }
+    }
+    expected_release(&expected);
+}
+
+static void rows_end_at_declared_ids_and_say_so(void **state) {
+    const char *root = shared();
+    static const char *const names[] = {"llama-gqa", "qwen3", "mistral-window"};
+    char path[512], expected_path[600];
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, names[i]);
+        snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+        check_endings(path, expected_path, 2, 5);
+    }
+    snprintf(path, sizeof path, "%s/fixtures/gguf/llama-bf16.gguf", root);
+    snprintf(expected_path, sizeof expected_path, "%s/fixtures/gguf/llama-bf16.expected.json",
+             root);
+    check_endings(path, expected_path, 2, 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_answer_as_the_reference_streamed_and_resident),
+        cmocka_unit_test(gguf_files_answer_as_the_reference_streamed_and_resident),
+        cmocka_unit_test(sampled_rows_do_not_depend_on_batch_chunks_or_threads),
+        cmocka_unit_test(rows_end_at_declared_ids_and_say_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

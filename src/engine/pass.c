@@ -1,0 +1,103 @@
+/* One walk over all layers. Owns every loop over layers, and how picks become the flat list of
+ * tokens. Refuses to choose tokens, before (sched.c) or after (engine.c). Allocates nothing while a
+ * pass runs. */
+#include "engine/pass.h"
+
+#include "base/mem.h"
+
+enum status pass_init(struct pass *pass, size_t tokens_max, size_t logits_max, struct error *err) {
+    must(tokens_max >= 1);
+    must(logits_max >= 1);
+    *pass = (struct pass){0};
+    pass->ids = mem_new(tokens_max, sizeof *pass->ids);
+    pass->kv_tokens = mem_new(tokens_max, sizeof *pass->kv_tokens);
+    pass->logit_columns = mem_new(logits_max, sizeof *pass->logit_columns);
+    pass->best = mem_new(logits_max, sizeof *pass->best);
+    pass->logit_seqs = mem_new(logits_max, sizeof *pass->logit_seqs);
+    if (pass->ids == NULL || pass->kv_tokens == NULL || pass->logit_columns == NULL ||
+        pass->best == NULL || pass->logit_seqs == NULL) {
+        pass_release(pass);
+        return error_memory(err, tokens_max * sizeof *pass->kv_tokens, "the tokens of a pass");
+    }
+    pass->tokens_max = tokens_max;
+    pass->logits_max = logits_max;
+    return SL_OK;
+}
+
+void pass_release(struct pass *pass) {
+    if (pass == NULL)
+        return;
+    mem_free(pass->ids);
+    mem_free(pass->kv_tokens);
+    mem_free(pass->logit_columns);
+    mem_free(pass->best);
+    mem_free(pass->logit_seqs);
+    *pass = (struct pass){0};
+}
+
+uint64_t pass_bytes(size_t tokens_max, size_t logits_max) {
+    struct pass pass;
+    return (uint64_t)tokens_max * (sizeof *pass.ids + sizeof *pass.kv_tokens) +
+           (uint64_t)logits_max *
+               (sizeof *pass.logit_columns + sizeof *pass.best + sizeof *pass.logit_seqs);
+}
+
+/* Lays out the tokens of one pick, in the order of the row. */
+static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv *kv) {
+    struct seq *seq = pick->seq;
+    size_t end = pick->first + pick->count;
+    must(pick->count >= 1);
+    must(pick->first == seq->computed);
+    must(end <= seq->token_count);
+    must(pass->tokens + pick->count <= pass->tokens_max);
+    while (seq->pages_count < kv_pages_for(end)) {
+        must(seq->pages_count < seq->pages_cap);
+        must(kv_take(kv, &seq->pages[seq->pages_count])); /* promised at admission */
+        seq->pages_count++;
+    }
+    for (size_t i = pick->first; i < end; i++) {
+        pass->ids[pass->tokens] = seq->tokens[i];
+        pass->kv_tokens[pass->tokens++] =
+            (struct kv_token){.position = (uint32_t)i, .pages = seq->pages};
+    }
+    if (!pick->wants_logits)
+        return;
+    must(pass->logit_count < pass->logits_max);
+    pass->logit_columns[pass->logit_count] = (uint32_t)(pass->tokens - 1);
+    pass->logit_seqs[pass->logit_count++] = seq;
+}
+
+static enum status pass_layers(struct step *step, struct error *err) {
+    const struct arch *arch = step->model->arch;
+    TRY(step_begin(step, err));
+    TRY(arch->embed(step, err));
+    for (uint32_t layer = 0; layer < step->config->layers; layer++) {
+        TRY(arch->attend(step, layer, err));
+        TRY(arch->mlp(step, layer, err));
+    }
+    return arch->head(step, err);
+}
+
+enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv, struct step *step,
+                     struct error *err) {
+    pass->tokens = pass->logit_count = 0;
+    for (size_t i = 0; i < sched->pick_count; i++)
+        pass_add(pass, &sched->picks[i], kv);
+    step->kv_layers = kv->layers;
+    step->tokens = pass->tokens;
+    step->ids = pass->ids;
+    step->kv_tokens = pass->kv_tokens;
+    step->logit_columns = pass->logit_columns;
+    step->logit_count = pass->logit_count;
+    enum status status = pass_layers(step, err);
+    if (status != SL_OK) {
+        step_abandon(step);
+        return status;
+    }
+    step_end(step);
+    if (pass->logit_count > 0)
+        step->backend->ops->argmax(step->backend, &step->logits, pass->best);
+    for (size_t i = 0; i < sched->pick_count; i++)
+        sched->picks[i].seq->computed += sched->picks[i].count;
+    return SL_OK;
+}

@@ -1,0 +1,65 @@
+/* Owns the memory of a row being generated, all of it from the start: a pass never grows a seq.
+ * Refuses to decide anything: sched.c picks its tokens, engine.c ends it. */
+#include "engine/seq.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static enum status fill(struct seq *seq, const struct seq_request *request, struct error *err) {
+    size_t room, tops;
+    if (!size_add(request->prompt_count, request->max_tokens, &room) ||
+        !size_mul(request->max_tokens, request->logprobs_count, &tops))
+        return error_set(err, SL_ERR_ENV, "a row of %zu prompt tokens and %zu new ones is too long",
+                         request->prompt_count, request->max_tokens);
+    seq->pages_cap = kv_pages_for(room);
+    seq->tokens = mem_new(room, sizeof *seq->tokens);
+    seq->pages = mem_new(seq->pages_cap, sizeof *seq->pages);
+    if (!seq->tokens || !seq->pages)
+        return error_memory(err, room, "the tokens of a row");
+    memcpy(seq->tokens, request->prompt, request->prompt_count * sizeof *seq->tokens);
+    if (!request->wants_logprobs)
+        return SL_OK;
+    seq->logprobs = mem_new(request->max_tokens, sizeof *seq->logprobs);
+    seq->tops = mem_new(tops, sizeof *seq->tops);
+    if (!seq->logprobs || !seq->tops)
+        return error_memory(err, tops, "the log probabilities of a row");
+    for (size_t i = 0; i < request->max_tokens; i++)
+        seq->logprobs[i].top = seq->tops + i * request->logprobs_count;
+    return SL_OK;
+}
+
+enum status seq_new(const struct seq_request *request, struct seq **out, struct error *err) {
+    must(request->prompt_count >= 1);
+    must(request->max_tokens >= 1);
+    struct seq *seq = mem_new(1, sizeof *seq);
+    if (!seq)
+        return error_memory(err, sizeof *seq, "a row");
+    seq->user = request->user;
+    seq->key = request->key;
+    seq->prompt_count = seq->token_count = request->prompt_count;
+    seq->max_tokens = request->max_tokens;
+    seq->sampling = request->sampling;
+    seq->logprobs_count = request->logprobs_count;
+    seq->wants_logprobs = request->wants_logprobs;
+    seq->ignores_eos = request->ignores_eos;
+    enum status status = fill(seq, request, err);
+    if (status != SL_OK)
+        seq_free(seq, NULL);
+    else
+        *out = seq;
+    return status;
+}
+
+void seq_free(struct seq *seq, struct kv *kv) {
+    if (!seq)
+        return;
+    /* The page taken last goes back first, so that the next row takes them in the same order. */
+    while (seq->pages_count > 0)
+        kv_give(kv, seq->pages[--seq->pages_count]);
+    mem_free(seq->tops);
+    mem_free(seq->logprobs);
+    mem_free(seq->pages);
+    mem_free(seq->tokens);
+    mem_free(seq);
+}

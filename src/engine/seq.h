@@ -1,0 +1,61 @@
+/* A seq: a row being generated: its tokens, its pages, its sampler state. The engine owns it; one
+ * thread.
+ *
+ *   seq_new -> [prefilling] -- last prompt token computed --> [decoding]
+ *           -- stop id, stop text, limit --> [done] -> seq_free
+ */
+#ifndef SLUICE_ENGINE_SEQ_H
+#define SLUICE_ENGINE_SEQ_H
+
+#include "engine/kv.h"
+#include "engine/sample.h"
+
+enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH };
+
+struct token_logprobs {
+    uint32_t id;
+    float logprob;
+    struct logprob *top; /* logprobs_count of them, in seq.tops */
+};
+
+struct seq {
+    void *user;       /* the job's row */
+    uint64_t key;     /* of the row's id: for the generator */
+    uint32_t *tokens; /* prompt, then generated; room for prompt_count + max_tokens */
+    size_t prompt_count, token_count;
+    size_t max_tokens; /* of the answer; >= 1 */
+    size_t computed;   /* tokens whose keys and values are in the pages */
+    uint32_t *pages;   /* [pages_cap]; pages_count are taken */
+    size_t pages_count, pages_cap;
+    struct sampling sampling;
+    size_t logprobs_count; /* best tokens asked for; 0 with wants_logprobs: the picked one alone */
+    bool wants_logprobs;
+    bool ignores_eos;
+    /* [max_tokens], filled as far as tokens are generated; NULL unless wanted. Each has its own
+     * part of tops [max_tokens, logprobs_count]. */
+    struct token_logprobs *logprobs;
+    struct logprob *tops;
+    enum finish finish;
+};
+
+struct seq_request {
+    void *user;
+    uint64_t key;
+    const uint32_t *prompt; /* copied; at least one */
+    size_t prompt_count, max_tokens;
+    struct sampling sampling;
+    size_t logprobs_count;
+    bool wants_logprobs, ignores_eos;
+};
+
+/* SL_ERR_ENV when memory is out. */
+enum status seq_new(const struct seq_request *request, struct seq **out, struct error *err);
+void seq_free(struct seq *seq, struct kv *kv); /* gives its pages back; accepts NULL */
+static inline const uint32_t *seq_answer(const struct seq *seq) {
+    return seq->tokens + seq->prompt_count;
+}
+static inline size_t seq_answer_count(const struct seq *seq) {
+    return seq->token_count - seq->prompt_count;
+}
+
+#endif
