@@ -1,0 +1,145 @@
+/* Says what a plan decided: one paragraph for people, with the sum of the batch spelled out, and
+ * one JSON object for programs. Decides nothing. */
+#include "plan/plan.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+void plan_amount(uint64_t bytes, struct buf *out) {
+    static const char units[] = "KMGTPE";
+    if (bytes < 1024) {
+        buf_printf(out, "%llu", (unsigned long long)bytes);
+        return;
+    }
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    while (value >= 999.95 && unit + 1 < sizeof units - 1) {
+        value /= 1024;
+        unit++;
+    }
+    buf_printf(out, value < 9.995 ? "%.2f%c" : "%.1f%c", value, units[unit]);
+}
+
+static void add_time(double seconds, struct buf *out) {
+    if (seconds < 1)
+        buf_add(out, STR("less than a second"));
+    else if (seconds < 120)
+        buf_printf(out, "%.0f s", seconds);
+    else if (seconds < 7200)
+        buf_printf(out, "%.0f min", seconds / 60);
+    else
+        buf_printf(out, "%.1f h", seconds / 3600);
+}
+
+static void add_amount(struct buf *out, const char *before, uint64_t bytes, const char *after) {
+    buf_printf(out, "%s", before);
+    plan_amount(bytes, out);
+    buf_printf(out, "%s", after);
+}
+
+/* "batch 100: (36.0G budget - ... ) / 0.17G KV a row (prompt + 128)". */
+static void add_batch(const struct plan *plan, struct buf *out) {
+    uint64_t count = plan->rows.count > 0 ? plan->rows.count : 1;
+    uint64_t row_pages = (plan->rows.pages + count - 1) / count;
+    buf_printf(out, "batch %zu: ", plan->batch);
+    add_amount(out, "(", plan->budget_bytes, " budget");
+    add_amount(out, " - ", plan->margin_bytes, " margin");
+    add_amount(out, " - ", plan->base_bytes, " process");
+    if (plan->slab_count > 0) {
+        add_amount(out, " - ", plan->ring_bytes, " ring (");
+        buf_printf(out, "%zu x ", plan->slab_count);
+        add_amount(out, "", plan->ring_bytes / plan->slab_count, ")");
+    } else {
+        add_amount(out, " - ", plan->resident_bytes, " weights");
+    }
+    add_amount(out, " - ", plan->activation_bytes, " activations)");
+    uint64_t row_bytes = row_pages * SL_PAGE_TOKENS * plan->kv_bytes_per_token;
+    add_amount(out, " / ", row_bytes, " KV a row");
+    buf_printf(out, " (prompt + answer, %llu tokens on average)",
+               (unsigned long long)(plan->rows.sequence_tokens / count));
+    if (plan->slab_count > 0 && plan->batch < plan->rows.count && row_bytes > 0)
+        buf_printf(out, " = %.1f average rows", (double)plan->kv_bytes / (double)row_bytes);
+    buf_printf(out, ", bounded by: %s.", plan->batch_reason);
+}
+
+static void add_hours(const struct plan *plan, struct buf *out) {
+    buf_printf(out, " At most %llu passes of %zu tokens", (unsigned long long)plan->passes,
+               plan->pass_tokens);
+    if (plan->slab_count > 0)
+        add_amount(out, ", each reading ", plan->pass_bytes, "");
+    buf_add(out, STR("; about "));
+    add_time(plan->seconds, out);
+    add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
+               "/s ");
+    buf_printf(out, "%s). ", plan->rate_source);
+}
+
+void plan_explain(const struct plan *plan, const struct model *model, struct buf *out) {
+    buf_printf(out, "plan: %s, %s (%s), %s kernels, %zu thread%s. ", model->config.family,
+               plan->precision, plan->precision_reason, plan->kernels, plan->threads,
+               plan->threads == 1 ? "" : "s");
+    buf_printf(out, "%zu row%s, %llu prompt tokens, at most %llu answer tokens. ", plan->rows.count,
+               plan->rows.count == 1 ? "" : "s", (unsigned long long)plan->rows.prompt_tokens,
+               (unsigned long long)plan->rows.answer_tokens);
+    buf_printf(out, "%s: %s. ", plan->engine, plan->engine_reason);
+    add_amount(out, "Budget ", plan->budget_bytes, "");
+    buf_printf(out, " (%s); ", plan->budget_source);
+    add_batch(plan, out);
+    if (plan->rows.count > 0)
+        add_hours(plan, out);
+    add_amount(out, plan->rows.count > 0 ? "Peak memory " : " Peak memory ",
+               plan->predicted_peak_bytes, ".");
+    if (plan->note[0] != '\0')
+        buf_printf(out, " %s", plan->note);
+    buf_add_char(out, '\n');
+}
+
+static void add_text(struct buf *out, const char *name, const char *value) {
+    buf_printf(out, "%s\"%s\": ", out->data[out->len - 1] == '{' ? "" : ", ", name);
+    json_add_string(out, str_from(value));
+}
+
+static void add_count(struct buf *out, const char *name, uint64_t value) {
+    buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
+}
+
+static void add_real(struct buf *out, const char *name, double value) {
+    buf_printf(out, ", \"%s\": ", name);
+    json_add_double(out, value);
+}
+
+void plan_json(const struct plan *plan, const struct model *model, struct buf *out) {
+    buf_add_char(out, '{');
+    if (out->has_failed)
+        return;
+    add_text(out, "model", model->path);
+    add_text(out, "family", model->config.family);
+    add_text(out, "engine", plan->engine);
+    add_text(out, "engine_reason", plan->engine_reason);
+    add_text(out, "precision", plan->precision);
+    add_text(out, "precision_reason", plan->precision_reason);
+    add_text(out, "kernels", plan->kernels);
+    add_count(out, "rows", plan->rows.count);
+    add_count(out, "prompt_tokens", plan->rows.prompt_tokens);
+    add_count(out, "budget_bytes", plan->budget_bytes);
+    add_count(out, "base_bytes", plan->base_bytes);
+    add_count(out, "weights_bytes", plan->weights_bytes);
+    add_count(out, "resident_bytes", plan->resident_bytes);
+    add_count(out, "ring_bytes", plan->ring_bytes);
+    add_count(out, "activation_bytes", plan->activation_bytes);
+    add_count(out, "kv_bytes_per_token", plan->kv_bytes_per_token);
+    add_count(out, "kv_bytes", plan->kv_bytes);
+    add_count(out, "pinned_bytes", plan->pinned_bytes);
+    add_count(out, "batch", plan->batch);
+    add_count(out, "pass_tokens", plan->pass_tokens);
+    add_count(out, "passes", plan->passes);
+    add_count(out, "pass_bytes", plan->pass_bytes);
+    add_real(out, "pass_seconds", plan->pass_seconds);
+    add_real(out, "seconds", plan->seconds);
+    add_count(out, "read_bytes_per_second", plan->read_bytes_per_second);
+    add_text(out, "rate_source", plan->rate_source);
+    add_count(out, "predicted_peak_bytes", plan->predicted_peak_bytes);
+    add_count(out, "needed_bytes", plan->needed_bytes);
+    buf_add(out, STR("}\n"));
+}

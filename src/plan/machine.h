@@ -1,0 +1,19 @@
+/* The machine under us: memory that may be used, and this process's share of it. Linux; any thread.
+ */
+#ifndef SLUICE_PLAN_MACHINE_H
+#define SLUICE_PLAN_MACHINE_H
+
+#include "base/status.h"
+
+struct machine {
+    uint64_t free_bytes; /* least of MemAvailable and what every memory cgroup above us has left (v1
+                            and v2) */
+    char limit_source[80]; /* "MemAvailable", "cgroup /path", for the plan */
+};
+void machine_get(struct machine *out);
+/* The same below another root than "/", for tests. */
+void machine_read(const char *root, struct machine *out);
+uint64_t machine_rss_bytes(void);      /* VmRSS */
+uint64_t machine_peak_rss_bytes(void); /* VmHWM */
+
+#endif

@@ -1,0 +1,150 @@
+/* Owns the sums of the memory model: which way of holding the weights takes how much, what a pass
+ * of so many tokens and rows takes besides. Decides nothing; plan.c does.
+ *
+ * What the layers below allocate comes from their own functions (step_bytes, engine_bytes, ...).
+ * What no function tells is an allowance here, each measured as VmRSS before and after on the small
+ * models of the tests (x86-64, glibc). */
+#include "plan/memory.h"
+
+#include "engine/engine.h"
+
+#include <string.h>
+
+#define BLOCK_BYTES_LEAST ((size_t)64 << 10)
+#define BLOCKS_MAX 8192u /* smaller blocks would make the layout itself large */
+
+/* Code and tables of ours and of the libraries that are touched for the first time in a pass, the
+ * heap's slack, buffers of files. */
+#define ALLOWANCE_PROCESS ((uint64_t)1 << 20)
+/* Stack and thread data of a worker, and of each reader thread of the ring. */
+#define ALLOWANCE_THREAD ((uint64_t)64 << 10)
+#define READERS 8u
+/* A live row: its parameters, stop texts and seq, besides tokens and logprobs. */
+#define ALLOWANCE_ROW ((uint64_t)4 << 10)
+/* A row of the file: place in the input and in the output, counts, order. */
+#define ALLOWANCE_LINE 64u
+/* Characters of a result line for an answer token, and for each entry of its logprobs. */
+#define LINE_TOKEN_BYTES 16u
+#define LINE_LOGPROB_BYTES 128u
+
+static uint64_t round_up(uint64_t value, uint64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+/* The layouts for block sizes from the least that holds a row to the most, each made and dropped.
+ */
+static enum status find_ways(struct memory *memory, const struct layout_item *items, size_t count,
+                             struct error *err) {
+    uint64_t weights = model_weights_bytes(memory->model);
+    size_t bytes = BLOCK_BYTES_LEAST;
+    while (bytes < SL_BLOCK_BYTES_MAX && weights / bytes > BLOCKS_MAX)
+        bytes *= 2;
+    for (; bytes <= SL_BLOCK_BYTES_MAX; bytes *= 2) {
+        struct layout layout;
+        enum status status = layout_init(&layout, &memory->model->index, items, count, bytes, err);
+        if (status != SL_OK && bytes < SL_BLOCK_BYTES_MAX)
+            continue; /* a row is larger than that */
+        TRY(status);
+        struct memory_way way = {
+            .block_bytes_max = bytes,
+            .slab_bytes_max = round_up(layout.slab_bytes_max, SL_IO_ALIGN),
+            .slab_bytes_sum = layout.slab_bytes_sum,
+            .layout_bytes = round_up(layout.block_count * sizeof *layout.blocks +
+                                         layout.piece_count * sizeof *layout.pieces +
+                                         layout.read_count * sizeof *layout.reads,
+                                     SL_IO_ALIGN),
+            .read_bytes = layout.read_bytes,
+            .block_count = layout.block_count,
+        };
+        bool is_last = layout.slab_bytes_max <= bytes / 2; /* larger ones are the same */
+        layout_release(&layout);
+        must(memory->way_count < SL_MEMORY_WAYS_MAX);
+        memory->ways[memory->way_count++] = way;
+        if (is_last)
+            break;
+    }
+    return SL_OK;
+}
+
+static enum status find_items(struct memory *memory, struct error *err) {
+    struct layout_item *items;
+    size_t count;
+    TRY(model_layout_items(memory->model, &items, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t values = 1;
+        for (uint32_t d = 0; d < items[i].tensor->dims; d++)
+            values *= items[i].tensor->shape[d];
+        memory->values += values;
+    }
+    enum status status = find_ways(memory, items, count, err);
+    mem_free(items);
+    return status;
+}
+
+enum status memory_init(struct memory *memory, const struct model *model,
+                        const struct settings *settings, const struct plan_rows *rows,
+                        size_t threads, struct error *err) {
+    struct memory made = {
+        .model = model,
+        .rows = rows,
+        .threads = threads,
+        .has_logprobs = settings->logprobs >= 0 || rows->wants_logprobs,
+        .logprobs = settings->logprobs > 0 ? (size_t)settings->logprobs : 0,
+        .kv_dtype = strcmp(settings->kv, "f32") == 0 ? KV_F32 : KV_BF16,
+        .scratch_bytes = backend_cpu_scratch_bytes(threads),
+    };
+    if (rows->top_logprobs > made.logprobs)
+        made.logprobs = rows->top_logprobs;
+    TRY(find_items(&made, err));
+    made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype);
+    made.longest_pages = kv_pages_for(rows->longest > 0 ? rows->longest : 1);
+    uint64_t line = LINE_TOKEN_BYTES;
+    if (made.has_logprobs)
+        line += LINE_LOGPROB_BYTES * (uint64_t)(made.logprobs + 1);
+    made.base_bytes = machine_rss_bytes() + ALLOWANCE_PROCESS +
+                      ALLOWANCE_THREAD * (threads + READERS) + ALLOWANCE_LINE * rows->count +
+                      line * rows->longest_answer;
+    *memory = made;
+    return SL_OK;
+}
+
+uint64_t memory_weights(const struct memory_way *way, size_t slab_count) {
+    return slab_count == 0 ? way->slab_bytes_sum : way->slab_bytes_max * slab_count;
+}
+
+uint64_t memory_work(const struct memory *memory, const struct memory_load *load) {
+    const struct plan_rows *rows = memory->rows;
+    struct sched_limits limits = {load->batch, load->pass_tokens, load->page_count};
+    size_t logits = load->batch < load->pass_tokens ? load->batch : load->pass_tokens;
+    /* A seq keeps its tokens and page numbers, and logprobs where they are wanted. */
+    uint64_t row = ALLOWANCE_ROW;
+    if (rows->count > 0) {
+        uint64_t answer = rows->answer_tokens / rows->count;
+        row += (rows->sequence_tokens / rows->count) * sizeof(uint32_t) +
+               (rows->pages / rows->count) * sizeof(uint32_t) + answer * 4; /* its text */
+        if (memory->has_logprobs)
+            row += answer *
+                   (sizeof(struct token_logprobs) + 32 + memory->logprobs * sizeof(struct logprob));
+    }
+    return step_bytes(memory->model, load->pass_tokens, logits) +
+           engine_bytes(memory->model, &limits) + row * load->batch;
+}
+
+uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,
+                      const struct memory_load *load) {
+    return memory->base_bytes + memory_weights(way, slab_count) + way->layout_bytes +
+           memory->scratch_bytes + memory_work(memory, load) +
+           memory->page_bytes * load->page_count;
+}
+
+size_t memory_pages(const struct memory *memory, size_t batch) {
+    const struct plan_rows *rows = memory->rows;
+    if (batch >= rows->count && rows->count > 0)
+        return (size_t)rows->pages;
+    uint64_t count = rows->count > 0 ? rows->count : 1;
+    uint64_t average = (rows->pages + count - 1) / count;
+    uint64_t pages = average * batch;
+    if (pages > rows->pages)
+        pages = rows->pages;
+    return pages > memory->longest_pages ? (size_t)pages : memory->longest_pages;
+}

@@ -1,0 +1,59 @@
+/* The memory model: what a job will allocate, as sums over the ways to lay it out. Arithmetic only;
+ * any thread.
+ *
+ *   total = base + weights (all, or slabs) + layout + scratch + work(tokens, rows) + KV pages
+ *
+ * Nothing here depends on the budget, so a larger one accepts all that a smaller one does. */
+#ifndef SLUICE_PLAN_MEMORY_H
+#define SLUICE_PLAN_MEMORY_H
+
+#include "plan/plan.h"
+
+#define SL_MEMORY_WAYS_MAX 16
+
+/* One way to hold the weights: a block size, with all blocks in memory or a few slabs for them. */
+struct memory_way {
+    size_t block_bytes_max;  /* for layout_init */
+    uint64_t slab_bytes_max; /* of the largest block, as it lies in memory */
+    uint64_t slab_bytes_sum; /* of all blocks */
+    uint64_t layout_bytes;   /* arrays of the layout */
+    uint64_t read_bytes;     /* of a pass */
+    size_t block_count;
+};
+
+struct memory {
+    const struct model *model;
+    const struct plan_rows *rows;
+    size_t threads;
+    size_t logprobs; /* best tokens kept for each answer token; with has_logprobs */
+    bool has_logprobs;
+    enum kv_dtype kv_dtype;
+    uint64_t base_bytes; /* the process now, and what it takes besides the sums here */
+    uint64_t scratch_bytes;
+    uint64_t page_bytes;
+    size_t longest_pages;                       /* of the longest row */
+    struct memory_way ways[SL_MEMORY_WAYS_MAX]; /* block sizes in rising order */
+    size_t way_count;
+    uint64_t values; /* of all matrices: multiply-adds for one token */
+};
+
+/* Rows that are in together, tokens of a pass, pages. */
+struct memory_load {
+    size_t batch, pass_tokens;
+    size_t page_count;
+};
+
+enum status memory_init(struct memory *memory, const struct model *model,
+                        const struct settings *settings, const struct plan_rows *rows,
+                        size_t threads, struct error *err);
+/* slab_count 0: resident. */
+uint64_t memory_weights(const struct memory_way *way, size_t slab_count);
+/* Step, engine, and what the job keeps for each row that is in. */
+uint64_t memory_work(const struct memory *memory, const struct memory_load *load);
+/* All of it. */
+uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,
+                      const struct memory_load *load);
+/* The pages that batch rows of this job need, and the longest row in any case. */
+size_t memory_pages(const struct memory *memory, size_t batch);
+
+#endif

@@ -1,0 +1,71 @@
+/* The plan: everything decided before the first pass, with the sum behind it. Arithmetic only;
+ * reads no weights.
+ *
+ *   budget = base (process so far) + weights or slabs + step + engine + backend scratch + KV pages
+ */
+#ifndef SLUICE_PLAN_PLAN_H
+#define SLUICE_PLAN_PLAN_H
+
+#include "backend/kv_view.h"
+#include "model/model.h"
+#include "plan/machine.h"
+#include "plan/settings.h"
+#include "weights/provider.h"
+
+/* What the rows need; from the job's first look at them. */
+struct plan_rows {
+    size_t count; /* that can run */
+    uint64_t prompt_tokens;
+    uint64_t sequence_tokens; /* sum of prompt + max_tokens (cut to the context) */
+    uint64_t pages;           /* sum over rows of the KV pages that prompt + max_tokens need */
+    size_t longest;           /* largest prompt + max_tokens */
+    size_t longest_prompt;
+    size_t longest_answer;  /* largest max_tokens */
+    uint64_t answer_tokens; /* sum of max_tokens */
+    bool wants_logprobs;    /* of any row */
+    size_t top_logprobs;    /* the most that a row asks for */
+};
+
+struct plan {
+    const char *engine; /* "resident" or "stream" */
+    char engine_reason[200];
+    char precision[64]; /* the formats as published: "q4_1 + q8_0" */
+    char precision_reason[200];
+    const char *kernels; /* "portable" */
+    size_t threads;
+    struct plan_rows rows;
+    uint64_t budget_bytes;
+    char budget_source[120];
+    uint64_t base_bytes;       /* the process as it is, text layer and all, with an allowance */
+    uint64_t margin_bytes;     /* of the budget, left free: what no sum foresees */
+    uint64_t weights_bytes;    /* of the model */
+    uint64_t resident_bytes;   /* weights kept in memory */
+    uint64_t ring_bytes;       /* slabs */
+    uint64_t activation_bytes; /* step, engine, scratch */
+    uint64_t kv_bytes_per_token, kv_bytes, pinned_bytes;
+    enum kv_dtype kv_dtype;
+    size_t page_count, batch, pass_tokens, slab_count;
+    uint64_t block_bytes_max; /* for layout_init */
+    uint64_t passes;          /* expected at most: if every row runs to its limit */
+    uint64_t pass_bytes;      /* read a pass; 0 resident */
+    char batch_reason[80];    /* what bounds the batch */
+    double pass_seconds, seconds;
+    uint64_t read_bytes_per_second;
+    const char *rate_source; /* "not measured yet: assumed", ... */
+    uint64_t predicted_peak_bytes;
+    uint64_t needed_bytes; /* the least budget that would do */
+    char note[320];        /* sampling that the model's files suggest; empty if none */
+};
+
+/* Decides. SL_ERR_ENV when the budget is too small (amount needed named in the unit the user can
+ * pass: "--memory 123M"), SL_ERR_USAGE for settings that contradict each other or are not in this
+ * build. plan->layout is made by the caller with block_bytes_max. */
+enum status plan_make(const struct model *model, const struct settings *settings,
+                      const struct plan_rows *rows, struct plan *out, struct error *err);
+/* One paragraph for people; one JSON object (members of INTERFACE.md) for programs. */
+void plan_explain(const struct plan *plan, const struct model *model, struct buf *out);
+void plan_json(const struct plan *plan, const struct model *model, struct buf *out);
+/* "3.4G", "512M": powers of 1024, as INTERFACE.md has amounts. */
+void plan_amount(uint64_t bytes, struct buf *out);
+
+#endif

@@ -1,0 +1,414 @@
+/* Plans for made-up models and rows: what they accept, that the sums add up, that more memory is
+ * never worse. The models are folders whose weights are holes in a file: plans read headers alone.
+ */
+#include "plan/plan.h"
+
+#include "base/json.h"
+#include "engine/kv.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+
+static char folder[] = "/tmp/sluice-plan-XXXXXX";
+static struct model *small, *large; /* 20 MB, and 13 GB of bf16 */
+
+/* ---- models */
+
+struct shape {
+    unsigned layers, hidden, inner, heads, kv_heads, vocabulary;
+};
+
+static void add_tensor(struct buf *header, uint64_t *end, const char *name, unsigned rows,
+                       unsigned columns) {
+    uint64_t bytes = (uint64_t)rows * (columns > 0 ? columns : 1) * 2;
+    buf_printf(header, "%s\"%s\": {\"dtype\": \"BF16\", \"shape\": ", *end > 0 ? ", " : "{", name);
+    if (columns > 0)
+        buf_printf(header, "[%u, %u]", rows, columns);
+    else
+        buf_printf(header, "[%u]", rows);
+    buf_printf(header, ", \"data_offsets\": [%llu, %llu]}", (unsigned long long)*end,
+               (unsigned long long)(*end + bytes));
+    *end += bytes;
+}
+
+static void add_layer(struct buf *header, uint64_t *end, const struct shape *shape,
+                      unsigned layer) {
+    const unsigned key = shape->hidden / shape->heads * shape->kv_heads;
+    const struct {
+        const char *name;
+        unsigned rows, columns;
+    } tensors[] = {
+        {"input_layernorm", shape->hidden, 0},
+        {"self_attn.q_proj", shape->hidden, shape->hidden},
+        {"self_attn.k_proj", key, shape->hidden},
+        {"self_attn.v_proj", key, shape->hidden},
+        {"self_attn.o_proj", shape->hidden, shape->hidden},
+        {"post_attention_layernorm", shape->hidden, 0},
+        {"mlp.gate_proj", shape->inner, shape->hidden},
+        {"mlp.up_proj", shape->inner, shape->hidden},
+        {"mlp.down_proj", shape->hidden, shape->inner},
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "model.layers.%u.%s.weight", layer, tensors[i].name);
+        add_tensor(header, end, name, tensors[i].rows, tensors[i].columns);
+    }
+}
+
+static void write_file(const char *path, const char *text, size_t bytes, uint64_t hole) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(truncate(path, (off_t)(bytes + hole)), 0);
+}
+
+static void write_config(const struct shape *shape) {
+    char path[PATH_MAX], text[512];
+    int length =
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"llama\", \"num_hidden_layers\": %u, \"hidden_size\": "
+                 "%u, \"intermediate_size\": %u, \"num_attention_heads\": %u, "
+                 "\"num_key_value_heads\": %u, \"vocab_size\": %u, \"rms_norm_eps\": 1e-5, "
+                 "\"max_position_embeddings\": 8192, \"rope_theta\": 10000.0, "
+                 "\"hidden_act\": \"silu\", \"tie_word_embeddings\": false, "
+                 "\"eos_token_id\": 2}",
+                 shape->layers, shape->hidden, shape->inner, shape->heads, shape->kv_heads,
+                 shape->vocabulary);
+    assert_true(length > 0 && (size_t)length < sizeof text);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    write_file(path, text, (size_t)length, 0);
+}
+
+/* No files stay behind: an open model needs none of their names. */
+static struct model *make_model(const struct shape *shape) {
+    char path[PATH_MAX];
+    struct buf text;
+    struct error err = {0};
+    struct model *model;
+    uint64_t end = 0;
+    buf_init(&text);
+    buf_add(&text, STR("        ")); /* the length of the header, below */
+    add_tensor(&text, &end, "model.embed_tokens.weight", shape->vocabulary, shape->hidden);
+    for (unsigned layer = 0; layer < shape->layers; layer++)
+        add_layer(&text, &end, shape, layer);
+    add_tensor(&text, &end, "model.norm.weight", shape->hidden, 0);
+    add_tensor(&text, &end, "lm_head.weight", shape->vocabulary, shape->hidden);
+    buf_add(&text, STR("}"));
+    uint64_t header = text.len - 8;
+    memcpy(text.data, &header, sizeof header); /* little-endian, as this machine is */
+    write_config(shape);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    write_file(path, text.data, text.len, end);
+    buf_release(&text);
+    if (model_open(folder, MODEL_ALL, &model, &err) != SL_OK)
+        fail_msg("%s", err.text);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    unlink(path);
+    return model;
+}
+
+static int make_models(void **state) {
+    (void)state;
+    static const struct shape tiny = {8, 256, 1024, 4, 2, 8000};
+    static const struct shape seven = {32, 4096, 11008, 32, 8, 128000};
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    small = make_model(&tiny);
+    large = make_model(&seven);
+    return 0;
+}
+
+static int remove_models(void **state) {
+    (void)state;
+    model_close(small);
+    model_close(large);
+    return rmdir(folder);
+}
+
+/* ---- rows and settings */
+
+/* count rows with that prompt and answer. */
+static struct plan_rows equal_rows(size_t count, size_t prompt, size_t answer) {
+    return (struct plan_rows){
+        .count = count,
+        .prompt_tokens = count * prompt,
+        .sequence_tokens = count * (prompt + answer),
+        .pages = count * kv_pages_for(prompt + answer),
+        .longest = prompt + answer,
+        .longest_prompt = prompt,
+        .longest_answer = answer,
+        .answer_tokens = count * answer,
+    };
+}
+
+static struct settings settings_for(const char *engine, uint64_t memory) {
+    return (struct settings){
+        .engine = engine,
+        .memory_bytes = memory,
+        .precision = "auto",
+        .kernels = "auto",
+        .kv = "bf16",
+        .reader = "auto",
+        .content_specials = "allow",
+        .threads = 2,
+        .logprobs = -1,
+    };
+}
+
+static void must_plan(const struct model *model, const struct settings *settings,
+                      const struct plan_rows *rows, struct plan *plan) {
+    struct error err = {0};
+    if (plan_make(model, settings, rows, plan, &err) != SL_OK)
+        fail_msg("%s", err.text);
+}
+
+static uint64_t sum_of(const struct plan *plan) {
+    return plan->base_bytes + plan->resident_bytes + plan->ring_bytes + plan->activation_bytes +
+           plan->kv_bytes;
+}
+
+/* ---- tests */
+
+static void resident_where_everything_fits_else_stream(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(100, 100, 100);
+    struct settings settings = settings_for("auto", 2 * GIB);
+    struct plan plan;
+    must_plan(small, &settings, &rows, &plan);
+    assert_string_equal(plan.engine, "resident");
+    assert_int_equal(plan.batch, 100);
+    assert_int_equal(plan.slab_count, 0);
+    assert_int_equal(plan.pass_bytes, 0);
+    assert_true(plan.resident_bytes >= 18 * MIB);
+    must_plan(large, &settings, &rows, &plan);
+    assert_string_equal(plan.engine, "stream");
+    assert_int_equal(plan.resident_bytes, 0);
+    assert_true(plan.slab_count >= 3 && plan.slab_count <= 8);
+    assert_true(plan.block_bytes_max <= 256 * MIB);
+    settings.memory_bytes = 20 * GIB;
+    must_plan(large, &settings, &rows, &plan);
+    assert_string_equal(plan.engine, "resident");
+}
+
+/* 2 (keys and values) x 32 layers x 8 heads x 128 features x 2 bytes, by hand. */
+static void sums_add_up_and_stay_within_the_budget(void **state) {
+    (void)state;
+    static const uint64_t budgets[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 48};
+    struct plan_rows rows = equal_rows(2000, 300, 128);
+    struct plan plan;
+    for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
+        struct settings settings = settings_for("auto", budgets[i] * GIB);
+        must_plan(large, &settings, &rows, &plan);
+        assert_int_equal(plan.kv_bytes_per_token, 131072);
+        assert_int_equal(plan.kv_bytes, plan.page_count * 16 * 131072);
+        assert_true(sum_of(&plan) + plan.margin_bytes <= plan.budget_bytes);
+        assert_true(plan.predicted_peak_bytes <= plan.budget_bytes);
+        assert_true(plan.page_count >= kv_pages_for(rows.longest));
+        assert_true(plan.batch >= 1 && plan.batch <= rows.count);
+        assert_true(plan.needed_bytes <= plan.budget_bytes);
+        /* The budget is used while rows wait. */
+        if (plan.batch < rows.count && plan.slab_count > 0 && plan.batch < 1000)
+            assert_true(sum_of(&plan) > plan.budget_bytes / 100 * 95);
+    }
+}
+
+static void more_memory_is_never_fewer_rows(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(500, 300, 128);
+    struct settings settings = settings_for("stream", 600 * MIB);
+    size_t before = 0;
+    for (; settings.memory_bytes < 40 * GIB; settings.memory_bytes += settings.memory_bytes / 2) {
+        struct plan plan;
+        must_plan(large, &settings, &rows, &plan);
+        assert_true(plan.batch >= before);
+        before = plan.batch;
+    }
+    assert_true(before > 100);
+}
+
+/* From the least that is accepted on, everything is; and what the refusal names is accepted. */
+static void refusals_name_what_is_enough(void **state) {
+    (void)state;
+    static const char *const engines[] = {"stream", "resident", "auto"};
+    struct plan_rows rows = equal_rows(50, 200, 100);
+    for (size_t i = 0; i < 3; i++) {
+        struct settings settings = settings_for(engines[i], MIB);
+        struct error err = {0};
+        struct plan plan;
+        unsigned long long amount;
+        char unit;
+        assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
+        const char *at = strstr(err.text, "--memory ");
+        assert_non_null(at);
+        assert_int_equal(sscanf(at, "--memory %llu%c", &amount, &unit), 2);
+        assert_true(unit == 'K' || unit == 'M');
+        uint64_t enough = amount << (unit == 'K' ? 10 : 20);
+        bool was_accepted = false;
+        for (settings.memory_bytes = MIB; settings.memory_bytes < 4 * enough;
+             settings.memory_bytes += settings.memory_bytes / 16) {
+            bool is_accepted = plan_make(small, &settings, &rows, &plan, NULL) == SL_OK;
+            assert_true(is_accepted || !was_accepted);
+            assert_true(is_accepted || settings.memory_bytes < enough);
+            was_accepted = is_accepted;
+        }
+        settings.memory_bytes = enough;
+        must_plan(small, &settings, &rows, &plan);
+        assert_true(plan.needed_bytes > enough - enough / 20); /* and not much more than needed */
+    }
+}
+
+static void limits_of_the_user_are_kept(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(100, 100, 100);
+    struct settings settings = settings_for("stream", 4 * GIB);
+    struct plan plan;
+    settings.batch = 7;
+    settings.pass_tokens = 5; /* fewer than rows: they take turns */
+    must_plan(large, &settings, &rows, &plan);
+    assert_int_equal(plan.batch, 7);
+    assert_int_equal(plan.pass_tokens, 5);
+    assert_string_equal(plan.batch_reason, "--batch");
+    settings.batch = 0;
+    settings.pass_tokens = 0;
+    must_plan(large, &settings, &rows, &plan);
+    assert_true(plan.pass_tokens >= plan.batch);
+    rows = equal_rows(1, 10, 10);
+    must_plan(large, &settings, &rows, &plan);
+    assert_int_equal(plan.batch, 1);
+}
+
+static void longest_row_has_its_pages_even_alone(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(50, 20, 20);
+    struct settings settings = settings_for("stream", 2 * GIB);
+    struct plan plan;
+    rows.longest = 8000; /* one row of many tokens among short ones */
+    rows.pages += kv_pages_for(8000) - kv_pages_for(40);
+    rows.sequence_tokens += 7960;
+    must_plan(large, &settings, &rows, &plan);
+    assert_true(plan.page_count >= 500);
+    assert_true(plan.needed_bytes > 500 * 16 * 131072u);
+}
+
+static void what_is_not_in_this_version_is_refused_by_name(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(2, 10, 10);
+    struct settings settings;
+    struct plan plan;
+    struct error err;
+    settings = settings_for("auto", GIB);
+    settings.kernels = "amx";
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "amx"));
+    settings = settings_for("auto", GIB);
+    settings.reader = "uring";
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
+    assert_non_null(strstr(err.text, "uring"));
+    settings = settings_for("auto", GIB);
+    settings.precision = "4";
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "--precision 4"));
+    settings.precision = "bf16"; /* it is published so */
+    must_plan(small, &settings, &rows, &plan);
+    settings.has_checksum = true;
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "--checksum"));
+}
+
+static void amounts_are_short_and_in_powers_of_1024(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } amounts[] = {{0, "0"},           {1023, "1023"},        {1024, "1.00K"},
+                   {1536, "1.50K"},    {10240, "10.0K"},      {3 * GIB, "3.00G"},
+                   {GIB - 1, "1.00G"}, {1000 * MIB, "0.98G"}, {512 * MIB, "512.0M"}};
+    for (size_t i = 0; i < sizeof amounts / sizeof amounts[0]; i++) {
+        struct buf text;
+        buf_init(&text);
+        plan_amount(amounts[i].bytes, &text);
+        assert_string_equal(text.data, amounts[i].text);
+        buf_release(&text);
+    }
+}
+
+static void json_has_every_member_of_the_interface(void **state) {
+    (void)state;
+    static const char *const names[] = {"model",
+                                        "family",
+                                        "engine",
+                                        "engine_reason",
+                                        "precision",
+                                        "precision_reason",
+                                        "kernels",
+                                        "rows",
+                                        "prompt_tokens",
+                                        "budget_bytes",
+                                        "weights_bytes",
+                                        "resident_bytes",
+                                        "ring_bytes",
+                                        "activation_bytes",
+                                        "kv_bytes_per_token",
+                                        "kv_bytes",
+                                        "pinned_bytes",
+                                        "batch",
+                                        "pass_tokens",
+                                        "passes",
+                                        "pass_bytes",
+                                        "pass_seconds",
+                                        "seconds",
+                                        "read_bytes_per_second",
+                                        "rate_source",
+                                        "predicted_peak_bytes"};
+    struct plan_rows rows = equal_rows(100, 100, 100);
+    struct settings settings = settings_for("stream", 2 * GIB);
+    struct plan plan;
+    struct buf text;
+    struct arena arena;
+    const struct json *json;
+    must_plan(large, &settings, &rows, &plan);
+    buf_init(&text);
+    arena_init(&arena);
+    plan_json(&plan, large, &text);
+    assert_int_equal(json_parse(&arena, buf_str(&text), NULL, &json, NULL), SL_OK);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (json_get(json, names[i]) == NULL)
+            fail_msg("no member %s", names[i]);
+    }
+    int64_t rows_told;
+    assert_true(json_i64(json_get(json, "rows"), &rows_told) && rows_told == 100);
+    buf_clear(&text);
+    plan_explain(&plan, large, &text);
+    assert_non_null(strstr(text.data, "(2.00G budget - "));
+    assert_non_null(strstr(text.data, " KV a row (prompt + answer, 200 tokens on average)"));
+    buf_release(&text);
+    arena_release(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resident_where_everything_fits_else_stream),
+        cmocka_unit_test(sums_add_up_and_stay_within_the_budget),
+        cmocka_unit_test(more_memory_is_never_fewer_rows),
+        cmocka_unit_test(refusals_name_what_is_enough),
+        cmocka_unit_test(limits_of_the_user_are_kept),
+        cmocka_unit_test(longest_row_has_its_pages_even_alone),
+        cmocka_unit_test(what_is_not_in_this_version_is_refused_by_name),
+        cmocka_unit_test(amounts_are_short_and_in_powers_of_1024),
+        cmocka_unit_test(json_has_every_member_of_the_interface),
+    };
+    return cmocka_run_group_tests(tests, make_models, remove_models);
+}

@@ -1,0 +1,57 @@
+/* Settings of run and plan: what the user chose, with the defaults of INTERFACE.md. Filled by
+ * cli/options.c from its one table; read by plan and job. Plain values; strings are borrowed from
+ * the command line or the config file's text. */
+#ifndef SLUICE_PLAN_SETTINGS_H
+#define SLUICE_PLAN_SETTINGS_H
+
+#include "base/str.h"
+
+#define SL_STOPS_MAX 64u
+
+struct settings {
+    const char *model, *rows;
+    const char *output; /* NULL until given; "-" is stdout */
+    bool overwrites;
+    int64_t max_tokens;         /* 512 */
+    double temperature;         /* 0 */
+    bool temperature_is_models; /* --temperature model */
+    double top_p;               /* 1 */
+    int64_t top_k;              /* 0: off */
+    double min_p;               /* 0: off */
+    int64_t seed;               /* 0 */
+    struct str stops[SL_STOPS_MAX];
+    size_t stop_count;
+    const char *system;    /* NULL */
+    uint64_t memory_bytes; /* 0: 85 % of what is free */
+    const char *engine;    /* "auto" "resident" "stream" */
+    const char *precision; /* "auto" "bf16" "8" "4" */
+    double deadline_hours; /* 24 */
+    int64_t batch;         /* 0: what memory allows */
+    int64_t pass_tokens;   /* 0: auto */
+    int64_t threads;       /* 0: physical cores */
+    const char *kernels;   /* "auto" .. */
+    const char *kv;        /* "bf16" "f32" */
+    const char *reader;    /* "auto" "pool" "uring" "sync" */
+    uint64_t chunk_bytes;  /* 0: auto */
+    int64_t depth;         /* 0: auto */
+    bool has_checksum;
+    bool ignores_eos;
+    const char *content_specials;     /* "allow" "text" */
+    double time_box_seconds;          /* 0: none */
+    int64_t limit;                    /* 0: all rows */
+    int64_t shard_index, shard_count; /* 1 of N; 0 0: none */
+    bool wants_token_ids;
+    int64_t logprobs;     /* -1: off */
+    const char *order;    /* "input" "completion" */
+    const char *progress; /* "auto" "line" "log" "none" */
+    const char *metrics;  /* NULL */
+    bool is_json;         /* plan, show: --json */
+    bool adds_special;    /* tokenize: --special */
+    bool skips_special;   /* tokenize: --skip-special */
+    /* from the environment, read in cli/ */
+    const char *home; /* SLUICE_HOME or ~/.cache/sluice */
+    bool has_epoch;   /* SOURCE_DATE_EPOCH */
+    int64_t epoch;
+};
+
+#endif
