@@ -1,0 +1,93 @@
+/* Owns what the commands share: their table, help, and the way from a status to an exit code. */
+#include "cli/cmd.h"
+
+#include "base/log.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3, EXIT_PIPE = 141 };
+
+const struct command command_table[] = {
+    {"run", "run MODEL ROWS -o RESULTS [options]", "answer every row of a file",
+     "Reads prompts, a JSON object a line, and writes an answer a line. MODEL is a folder with\n"
+     "safetensors or a .gguf file (of a split set the first). Before the first pass it says what "
+     "it\n"
+     "will do; SIGINT stops it within one block of weights, with the finished rows on disk.\n"
+     "Exit codes: 0 every row has an answer, 1 some rows are errors, 2 wrong usage or input,\n"
+     "3 the environment (model unreadable, disk full, no memory), 130 or 143 stopped.\n",
+     FOR_RUN, cmd_run},
+    {"plan", "plan MODEL ROWS [options]", "say what run would decide, and run nothing",
+     "Reads the rows and the headers of the model, and prints engine, memory, batch and time with\n"
+     "the sum behind them. Takes the options of run.\n",
+     FOR_PLAN, cmd_plan},
+    {"show", "show MODEL [--json]", "what a model is",
+     "Family, sizes, number formats, end-of-text tokens with their sources, chat template, "
+     "blocks.\n",
+     FOR_SHOW, cmd_show},
+    {"render", "render MODEL ROWS [options]", "what the model will see of each row",
+     "Prints {\"id\", \"text\", \"ids\"} for each row: the text after the chat template and its\n"
+     "tokens. Needs the tokenizer's files alone, no weights. Exit code 1 when a row is an error.\n",
+     FOR_RENDER, cmd_render},
+    {"tokenize", "tokenize MODEL [options] < LINES", "text to token ids and back",
+     "Reads {\"text\"} or {\"ids\"} a line from standard input and prints {\"ids\"} or "
+     "{\"text\"},\n"
+     "a line for each line. Needs the tokenizer's files alone, no weights.\n",
+     FOR_TOKENIZE, cmd_tokenize},
+};
+const size_t command_count = sizeof command_table / sizeof command_table[0];
+
+int cmd_fail(enum status status, const struct error *err) {
+    if (status == SL_OK)
+        return 0;
+    if (status == SL_ERR_STOPPED && err->text[0] == '\0')
+        return EXIT_PIPE;
+    log_error("%s", err->text);
+    switch (status) {
+    case SL_OK:
+        break;
+    case SL_ERR_USAGE:
+    case SL_ERR_INPUT:
+        return EXIT_USAGE;
+    case SL_ERR_ROW: /* a row that nothing could tell apart from the others: does not happen */
+    case SL_ERR_ENV:
+        return EXIT_ENVIRONMENT;
+    case SL_ERR_STOPPED:
+        return signals_exit_code();
+    }
+    return EXIT_ENVIRONMENT;
+}
+
+void cmd_help(const struct command *command, struct buf *out) {
+    buf_printf(out, "sluice %s\n\n%s\nOptions (defaults in brackets)\n", command->usage,
+               command->details);
+    options_help((enum command_bit)command->bit, out);
+}
+
+bool cmd_help_wanted(int argc, char **argv, const char *name) {
+    bool is_wanted = false;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        is_wanted = is_wanted || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    if (!is_wanted)
+        return false;
+    struct buf text;
+    buf_init(&text);
+    for (size_t i = 0; i < command_count; i++) {
+        if (strcmp(command_table[i].name, name) == 0)
+            cmd_help(&command_table[i], &text);
+    }
+    fwrite(text.data, 1, text.len, stdout);
+    buf_release(&text);
+    return true;
+}
+
+int cmd_end(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    if (errno == EPIPE)
+        return EXIT_PIPE;
+    log_error("standard output cannot be written: %s", strerror(errno));
+    return EXIT_ENVIRONMENT;
+}

@@ -1,0 +1,81 @@
+/* The program: finds the command and runs it. */
+#include "cli/cmd.h"
+
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2 };
+
+/* Closed standard streams would be taken by the next files opened, and messages written into them.
+ */
+static void fill_streams(void) {
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
+static void print_help(void) {
+    printf("sluice answers files of prompts with language models that need not fit in memory.\n\n");
+    for (size_t i = 0; i < command_count; i++)
+        printf("  sluice %-38s %s\n", command_table[i].usage, command_table[i].purpose);
+    printf("\n  sluice COMMAND --help    all options of a command\n"
+           "  sluice --version\n");
+}
+
+static int help_on(const char *name) {
+    for (size_t i = 0; i < command_count; i++) {
+        if (strcmp(command_table[i].name, name) == 0) {
+            char flag[] = "--help", *argv[] = {flag};
+            cmd_help_wanted(1, argv, name);
+            return cmd_end(0);
+        }
+    }
+    log_error("there is no command %s: sluice --help lists what there is", name);
+    return EXIT_USAGE;
+}
+
+static int refuse(const char *name) {
+    static const char *const later[] = {"probe", "verify", "score", "pack",
+                                        "pull",  "list",   "serve", "bench"};
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        if (strcmp(later[i], name) == 0) {
+            log_error("%s is not in this version: sluice --help lists what there is", name);
+            return EXIT_USAGE;
+        }
+    }
+    log_error("there is no command %s: sluice --help lists what there is", name);
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+    fill_streams();
+    signals_ignore();
+    if (argc < 2) {
+        log_error("no command is given: sluice --help lists what there is");
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0) {
+        printf("sluice %s\n", SL_VERSION);
+        return cmd_end(0);
+    }
+    bool is_help = strcmp(name, "help") == 0;
+    if (is_help && argc > 2)
+        return help_on(argv[2]);
+    if (is_help || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_help();
+        return cmd_end(0);
+    }
+    for (size_t i = 0; i < command_count; i++) {
+        if (strcmp(command_table[i].name, name) == 0)
+            return command_table[i].run(argc - 2, argv + 2);
+    }
+    return refuse(name);
+}

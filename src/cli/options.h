@@ -1,0 +1,52 @@
+/* Options: ONE table of settings, from which come parsing, --config files, --help, the manual's
+ * option list and the fingerprint. getenv is used here and in main.c alone. */
+#ifndef SLUICE_CLI_OPTIONS_H
+#define SLUICE_CLI_OPTIONS_H
+
+#include "plan/settings.h"
+
+/* Units and ranges of the values are in the table's help. */
+enum option_kind {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_TEXTS,
+    OPTION_CHOICE,
+    OPTION_INTEGER,
+    OPTION_REAL,
+    OPTION_SIZE,
+    OPTION_DURATION,
+    OPTION_SHARD,
+    OPTION_TEMPERATURE
+};
+
+enum command_bit { FOR_RUN = 1, FOR_PLAN = 2, FOR_SHOW = 4, FOR_RENDER = 8, FOR_TOKENIZE = 16 };
+
+struct option {
+    const char *name;     /* "max-tokens" */
+    char letter;          /* 'o' or 0 */
+    const char *argument; /* "N"; NULL: a flag */
+    const char *choices;  /* OPTION_CHOICE: "auto,resident,stream"; else NULL */
+    enum option_kind kind;
+    size_t offset;      /* in struct settings */
+    double least, most; /* of numbers */
+    uint32_t commands;  /* command_bit */
+    bool is_in_fingerprint;
+    const char *help; /* one sentence, with the default */
+};
+extern const struct option option_table[];
+extern const size_t option_count;
+
+void options_defaults(struct settings *settings);
+/* Parses argv after the command. operands gets what is no option (at most operands_max). Wrong
+ * usage: SL_ERR_USAGE, one sentence that names the option, and what would be right (nearest name
+ * for a typo). A --config file is read where it stands (its errors name file and line); its text is
+ * kept in config_text (released by the caller after the run). */
+enum status options_parse(int argc, char **argv, enum command_bit command,
+                          struct settings *settings, const char **operands, size_t operands_max,
+                          size_t *operand_count, struct buf *config_text, struct error *err);
+void options_help(enum command_bit command, struct buf *out); /* the option list of a command */
+/* "3G", "512M", "4096"; "90s", "30m", "8h". */
+bool option_size(struct str text, uint64_t *bytes);
+bool option_duration(struct str text, double *seconds);
+
+#endif

@@ -1,0 +1,235 @@
+/* The one table: what is taken, what is refused and how it is said. */
+#include "cli/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARGUMENTS_MAX = 8 };
+
+struct parsed {
+    struct settings settings;
+    const char *operands[2];
+    size_t count;
+    struct buf config_text;
+    struct error err;
+};
+
+/* Splits the line at spaces and parses it; the words stay valid until the next call. */
+static enum status parse(const char *line, enum command_bit command, struct parsed *out) {
+    static char text[512];
+    char *argv[ARGUMENTS_MAX];
+    int argc = 0;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word = text; *word != '\0';) {
+        char *space = strchr(word, ' ');
+        argv[argc++] = word;
+        assert_true(argc < ARGUMENTS_MAX);
+        if (space == NULL)
+            break;
+        *space = '\0';
+        word = space + 1;
+    }
+    memset(out, 0, sizeof *out);
+    buf_init(&out->config_text);
+    options_defaults(&out->settings);
+    return options_parse(argc, argv, command, &out->settings, out->operands, 2, &out->count,
+                         &out->config_text, &out->err);
+}
+
+static void takes(const char *line, struct parsed *out) {
+    if (parse(line, FOR_RUN, out) != SL_OK)
+        fail_msg("%s: %s", line, out->err.text);
+}
+
+static void refuses(const char *line, const char *says) {
+    struct parsed out;
+    assert_int_equal(parse(line, FOR_RUN, &out), SL_ERR_USAGE);
+    if (strstr(out.err.text, says) == NULL)
+        fail_msg("%s: \"%s\" does not hold \"%s\"", line, out.err.text, says);
+    buf_release(&out.config_text);
+}
+
+static void every_spelling_of_an_option_is_taken(void **state) {
+    (void)state;
+    static const char *const lines[] = {"m r -o out", "m -oout r", "--output out m r",
+                                        "--output=out -- m r", "m r -o x -o out"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct parsed out;
+        takes(lines[i], &out);
+        assert_string_equal(out.settings.output, "out");
+        assert_int_equal(out.count, 2);
+        assert_string_equal(out.operands[0], "m");
+        assert_string_equal(out.operands[1], "r");
+    }
+    struct parsed out;
+    takes("- -o - --overwrite --overwrite=false", &out);
+    assert_string_equal(out.operands[0], "-");
+    assert_string_equal(out.settings.output, "-");
+    assert_false(out.settings.overwrites);
+}
+
+static void values_land_in_their_settings(void **state) {
+    (void)state;
+    struct parsed out;
+    takes("--max-tokens 9 --temperature 0.5 --stop=a --stop b", &out);
+    assert_int_equal(out.settings.max_tokens, 9);
+    assert_true(out.settings.temperature == 0.5);
+    assert_int_equal(out.settings.stop_count, 2);
+    assert_true(str_is(out.settings.stops[1], "b"));
+    takes("--temperature model --engine stream --shard 2/3", &out);
+    assert_true(out.settings.temperature_is_models);
+    assert_string_equal(out.settings.engine, "stream");
+    assert_int_equal(out.settings.shard_index, 2);
+    assert_int_equal(out.settings.shard_count, 3);
+    takes("--memory 1.5G --time-box 90s --logprobs 0", &out);
+    assert_true(out.settings.memory_bytes == (uint64_t)3 << 29);
+    assert_true(out.settings.time_box_seconds == 90);
+    assert_int_equal(out.settings.logprobs, 0);
+    takes("", &out);
+    assert_int_equal(out.settings.max_tokens, 512);
+    assert_int_equal(out.settings.logprobs, -1);
+}
+
+static void wrong_values_say_what_would_be_right(void **state) {
+    (void)state;
+    refuses("--max-tokens 0", "--max-tokens 0: it must be a whole number of at least 1");
+    refuses("--max-tokens -1", "--max-tokens -1");
+    refuses("--max-tokens 5x", "--max-tokens 5x");
+    refuses("--max-tokens 99999999999999999999", "--max-tokens");
+    refuses("--top-p 1.5", "--top-p 1.5: it must be a number from 0 to 1");
+    refuses("--top-p nan", "--top-p nan");
+    refuses("--temperature hot", "--temperature hot");
+    refuses("--logprobs 21", "--logprobs 21: it must be a whole number from 0 to 20");
+    refuses("--engine fast", "one of auto,resident,stream");
+    refuses("--engine auto,resident", "one of auto,resident,stream");
+    refuses("--memory 3X", "--memory 3X: it must be a size");
+    refuses("--memory 0", "--memory 0: it must be a size");
+    refuses("--time-box 8y", "a duration");
+    refuses("--shard 4/3", "I/N");
+    refuses("--shard 0/3", "I/N");
+    refuses("--overwrite=maybe", "true or false");
+    refuses("m r --memory", "--memory needs a value");
+    refuses("a b c", "c is one argument too many");
+}
+
+static void typos_name_the_nearest_option(void **state) {
+    (void)state;
+    refuses("--max-token 5", "is it --max-tokens?");
+    refuses("--temprature 1", "is it --temperature?");
+    refuses("--sede 1", "is it --seed?");
+    refuses("--wholly-other", "--help lists");
+    refuses("--special", "--help lists"); /* of another command */
+    refuses("-x", "there is no option -x");
+}
+
+static void sizes_and_durations_have_units(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {{"4096", 4096},
+                 {"3G", (uint64_t)3 << 30},
+                 {"512M", (uint64_t)512 << 20},
+                 {"1k", 1024},
+                 {"2T", (uint64_t)2 << 40},
+                 {"1.5K", 1536},
+                 {"3GiB", 3221225472u},
+                 {"7B", 7},
+                 {"1MB", 1048576}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t bytes = 0;
+        assert_true(option_size(str_from(sizes[i].text), &bytes));
+        assert_true(bytes == sizes[i].bytes);
+    }
+    static const char *const wrong[] = {"",    "G",     "-1",           "1e3", "1GG", ".5G",
+                                        "1 G", "1.2.3", "99999999999T", "iB",  "1iB"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        uint64_t bytes;
+        if (option_size(str_from(wrong[i]), &bytes))
+            fail_msg("\"%s\" was taken", wrong[i]);
+    }
+    double seconds;
+    assert_true(option_duration(STR("30m"), &seconds) && seconds == 1800);
+    assert_true(option_duration(STR("8h"), &seconds) && seconds == 28800);
+    assert_true(option_duration(STR("90"), &seconds) && seconds == 90);
+    assert_false(option_duration(STR("0s"), &seconds));
+    assert_false(option_duration(STR("5ms"), &seconds));
+}
+
+static void config_files_hold_the_same_names(void **state) {
+    (void)state;
+    char path[] = "/tmp/sluice-config-XXXXXX", line[256];
+    int fd = mkstemp(path);
+    static const char text[] = "# a comment\r\n\r\n max-tokens = 7 \nstop = a b=c\noverwrite\n"
+                               "temperature=model\nseed = 3";
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    struct parsed out;
+    snprintf(line, sizeof line, "--seed 1 --config %s --max-tokens 8", path);
+    takes(line, &out); /* what stands later wins */
+    assert_int_equal(out.settings.max_tokens, 8);
+    assert_int_equal(out.settings.seed, 3);
+    assert_true(out.settings.overwrites);
+    assert_true(out.settings.temperature_is_models);
+    assert_true(str_is(out.settings.stops[0], "a b=c"));
+    buf_release(&out.config_text);
+
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(pwrite(fd, "\nmax-tokns = 7\n", 15, 0), 15);
+    snprintf(line, sizeof line, "--config=%s", path);
+    refuses(line, "line 2: there is no option --max-tokns: is it --max-tokens?");
+    assert_int_equal(pwrite(fd, "\nconfig    = 7\n", 15, 0), 15);
+    refuses(line, "cannot name another");
+    refuses("--config /no-such-file", "/no-such-file");
+    close(fd);
+    unlink(path);
+}
+
+static void help_has_every_option_of_a_command(void **state) {
+    (void)state;
+    struct buf help;
+    buf_init(&help);
+    options_help(FOR_RUN, &help);
+    for (size_t i = 0; i < option_count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "--%s ", option_table[i].name);
+        bool is_there = strstr(help.data, name) != NULL;
+        assert_true(is_there == ((option_table[i].commands & FOR_RUN) != 0));
+    }
+    assert_non_null(strstr(help.data, "--config FILE"));
+    buf_release(&help);
+}
+
+static void clock_of_templates_comes_from_the_environment(void **state) {
+    (void)state;
+    struct settings settings;
+    assert_int_equal(setenv("SOURCE_DATE_EPOCH", "1741529107", 1), 0);
+    options_defaults(&settings);
+    assert_true(settings.has_epoch);
+    assert_int_equal(settings.epoch, 1741529107);
+    assert_int_equal(setenv("SOURCE_DATE_EPOCH", "tomorrow", 1), 0);
+    options_defaults(&settings);
+    assert_false(settings.has_epoch);
+    unsetenv("SOURCE_DATE_EPOCH");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_spelling_of_an_option_is_taken),
+        cmocka_unit_test(values_land_in_their_settings),
+        cmocka_unit_test(wrong_values_say_what_would_be_right),
+        cmocka_unit_test(typos_name_the_nearest_option),
+        cmocka_unit_test(sizes_and_durations_have_units),
+        cmocka_unit_test(config_files_hold_the_same_names),
+        cmocka_unit_test(help_has_every_option_of_a_command),
+        cmocka_unit_test(clock_of_templates_comes_from_the_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+/* A job: rows in, results out. The main loop and what run, plan, render share. One thread.
+ *
+ *   job_open (model, rows, first look: every row parsed, rendered, counted) -> plan_make -> job_run
+ */
+#ifndef SLUICE_JOB_JOB_H
+#define SLUICE_JOB_JOB_H
+
+#include "job/row.h"
+#include "job/rows_file.h"
+#include "job/sink.h"
+#include "model/model.h"
+#include "plan/plan.h"
+
+#include <stdio.h>
+
+struct job_row {
+    uint32_t prompt_tokens; /* 0: the row is an error */
+    uint32_t max_tokens;    /* cut to the context */
+};
+
+struct job {
+    struct settings settings; /* as given, with the model's sampling where that was asked for */
+    struct model *model;
+    struct rows_file rows;
+    struct job_row *looked; /* [rows.count] */
+    struct plan_rows totals;
+    uint64_t fingerprint;
+    bool (*should_stop)(void);
+};
+
+/* SL_ERR_INPUT: rows missing, duplicate ids (both lines named). Broken rows are no error here.
+ * Warns once about unknown members. */
+enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
+                     struct error *err);
+void job_close(struct job *job);
+
+struct job_outcome {
+    size_t rows_done, rows_failed;
+    bool is_complete; /* every row has its line, in the order asked for */
+};
+/* Runs by the plan (NULL when totals.count is 0: there are error lines to write, if anything) into
+ * an opened sink. outcome is filled in any case. SL_ERR_STOPPED: interrupted, finished rows are on
+ * disk; with an empty text: the reader of our output has gone, which is no news. */
+enum status job_run(struct job *job, const struct plan *plan, struct sink *sink,
+                    struct job_outcome *outcome, struct error *err);
+
+/* Room for one row at a time: its line, what was parsed, its prompt. */
+struct job_slot {
+    struct buf line;
+    struct row row;
+    struct ids ids;
+    struct job_row look;
+};
+void job_slot_init(struct job_slot *slot);
+void job_slot_release(struct job_slot *slot);
+/* Reads and prepares the index-th row. The slot's row is released by the next load or by
+ * job_slot_release. SL_ERR_ROW: row.id_json, line and code are for its error line. */
+enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
+                     struct buf *unknown, struct error *err);
+
+/* `render`: one line a row to out; *errors counts rows with an error. Needs a model opened with
+ * MODEL_TEXT. */
+enum status job_render(const struct settings *settings, const struct model *model, FILE *out,
+                       size_t *errors, struct error *err);
+
+#endif

@@ -1,0 +1,445 @@
+/* Owns the main loop: rows are admitted in order, passes run, finished rows become result lines.
+ *
+ *   error rows -> [ admit while it fits -> pass -> (token, done) -> result lines ] -> ordered file
+ *
+ * The first rows in are the shortest, so that answers come early; then file order. A row's line is
+ * in the sink before the row counts as done. Refuses to go on when a row reads differently from the
+ * first look: the plan would no longer hold. */
+#include "job/job.h"
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "job/progress.h"
+#include "job/result.h"
+#include "text/stop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SHORT_ROWS 8u
+
+/* A row that is in the engine: of its line only what the result needs. */
+struct live {
+    struct row row; /* id, flags and stop texts alone; the rest is gone */
+    size_t index, place;
+    size_t prompt_tokens, max_tokens;
+    struct stop stop;
+};
+
+struct run {
+    struct job *job;
+    const struct plan *plan;
+    struct sink *sink;
+    struct team *team;
+    struct backend *backend;
+    struct layout layout;
+    struct provider *provider;
+    struct engine *engine;
+    struct progress *progress;
+    struct result_context context;
+    struct progress_state state;
+    struct job_slot slot;
+    uint32_t *order; /* rows that can run, in the order of admission */
+    size_t order_count, next;
+    struct live **live; /* [plan.batch]; NULL: a free place */
+    struct buf text, line;
+};
+
+static bool should_stop(const struct run *run) {
+    return run->job->should_stop != NULL && run->job->should_stop();
+}
+
+/* ---- rows that cannot run */
+
+static enum status write_error(struct run *run, size_t index, const struct row *row,
+                               const struct error *error, struct error *err) {
+    buf_clear(&run->line);
+    result_error_line(&run->context, row, error, row->code, &run->line);
+    TRY(buf_status(&run->line, "an error line", err));
+    TRY(sink_write(run->sink, index, buf_str(&run->line), err));
+    run->state.rows_failed++;
+    return SL_OK;
+}
+
+static enum status changed(const struct run *run, size_t index, struct error *err) {
+    const struct rows_file *rows = &run->job->rows;
+    return error_set(err, SL_ERR_ENV, "%s: line %llu was changed while the job runs",
+                     rows->file->path, (unsigned long long)rows->lines[index].number);
+}
+
+static enum status write_error_rows(struct run *run, struct error *err) {
+    const struct job *job = run->job;
+    for (size_t i = 0; i < job->rows.count; i++) {
+        struct error why;
+        if (job->looked[i].prompt_tokens > 0)
+            continue;
+        if (should_stop(run))
+            return error_set(err, SL_ERR_STOPPED, "stopped");
+        enum status status = job_load(job, i, &run->slot, NULL, &why);
+        if (status == SL_OK)
+            return changed(run, i, err);
+        if (status != SL_ERR_ROW) {
+            if (err != NULL)
+                *err = why;
+            return status;
+        }
+        TRY(write_error(run, i, &run->slot.row, &why, err));
+    }
+    return SL_OK;
+}
+
+/* ---- order and admission */
+
+static uint64_t length_of(const struct job_row *looked) {
+    return (uint64_t)looked->prompt_tokens + looked->max_tokens;
+}
+
+/* The few shortest rows, shortest first and by line where equal, into chosen; returns how many. */
+static size_t choose_short(const struct job *job, uint32_t chosen[FIRST_SHORT_ROWS]) {
+    size_t count = 0;
+    for (size_t i = 0; i < job->rows.count; i++) {
+        const struct job_row *looked = job->looked;
+        if (looked[i].prompt_tokens == 0)
+            continue;
+        size_t at = count;
+        while (at > 0 && length_of(&looked[i]) < length_of(&looked[chosen[at - 1]]))
+            at--;
+        if (at == FIRST_SHORT_ROWS)
+            continue;
+        count += count < FIRST_SHORT_ROWS ? 1 : 0;
+        for (size_t to = count - 1; to > at; to--)
+            chosen[to] = chosen[to - 1];
+        chosen[at] = (uint32_t)i;
+    }
+    return count;
+}
+
+static enum status make_order(struct run *run, struct error *err) {
+    const struct job *job = run->job;
+    uint32_t chosen[FIRST_SHORT_ROWS];
+    size_t count = choose_short(job, chosen);
+    run->order = mem_new(job->rows.count, sizeof *run->order);
+    if (run->order == NULL)
+        return error_memory(err, job->rows.count * sizeof *run->order, "the order of the rows");
+    for (size_t i = 0; i < count; i++)
+        run->order[run->order_count++] = chosen[i];
+    for (size_t i = 0; i < job->rows.count; i++) {
+        bool is_in = job->looked[i].prompt_tokens == 0;
+        for (size_t c = 0; c < count && !is_in; c++)
+            is_in = chosen[c] == i;
+        if (!is_in)
+            run->order[run->order_count++] = (uint32_t)i;
+    }
+    return SL_OK;
+}
+
+static void live_free(struct run *run, struct live *live) {
+    if (live == NULL)
+        return;
+    run->live[live->place] = NULL;
+    stop_release(&live->stop);
+    row_release(&live->row);
+    mem_free(live);
+}
+
+static bool copy_str(struct arena *arena, struct str from, struct str *to) {
+    char *copy = arena_take(arena, from.len);
+    if (copy == NULL)
+        return false;
+    memcpy(copy, from.data, from.len);
+    *to = (struct str){copy, from.len};
+    return true;
+}
+
+/* Keeps of the loaded row what the result needs, in memory of its own; NULL when memory is out. */
+static struct live *live_new(struct run *run, size_t index) {
+    const struct row *row = &run->slot.row;
+    struct live *live = mem_new(1, sizeof *live);
+    if (live == NULL)
+        return NULL;
+    while (run->live[live->place] != NULL)
+        live->place++;
+    must(live->place < run->plan->batch);
+    run->live[live->place] = live;
+    live->index = index;
+    live->prompt_tokens = run->slot.look.prompt_tokens;
+    live->max_tokens = run->slot.look.max_tokens;
+    live->row = *row;
+    arena_init(&live->row.arena);
+    live->row.prompt = (struct str){0};
+    live->row.prompt_ids = NULL;
+    live->row.messages = live->row.tools = live->row.kwargs = NULL;
+    bool has_copied = copy_str(&live->row.arena, row->id_json, &live->row.id_json);
+    for (size_t i = 0; i < row->stop_count; i++)
+        has_copied = has_copied && copy_str(&live->row.arena, row->stops[i], &live->row.stops[i]);
+    size_t stops = run->job->model->tokenizer != NULL ? row->stop_count : 0;
+    stop_init(&live->stop, run->job->model->tokenizer, live->row.stops, stops, row->skips_special);
+    if (has_copied)
+        return live;
+    live_free(run, live);
+    return NULL;
+}
+
+static enum status admit_row(struct run *run, size_t index, struct error *err) {
+    const struct job_row *looked = &run->job->looked[index];
+    enum status status = job_load(run->job, index, &run->slot, NULL, err);
+    if (status == SL_ERR_ROW)
+        return changed(run, index, err);
+    TRY(status);
+    if (run->slot.look.prompt_tokens != looked->prompt_tokens ||
+        run->slot.look.max_tokens != looked->max_tokens)
+        return changed(run, index, err);
+    struct live *live = live_new(run, index);
+    if (live == NULL)
+        return error_memory(err, sizeof *live, "a row");
+    struct seq_request request = {
+        .user = live,
+        .key = str_hash(live->row.id_json),
+        .prompt = run->slot.ids.items,
+        .prompt_count = run->slot.ids.count,
+        .max_tokens = looked->max_tokens,
+        .sampling = live->row.sampling,
+        .logprobs_count = live->row.wants_logprobs ? live->row.top_logprobs : 0,
+        .wants_logprobs = live->row.wants_logprobs,
+        .ignores_eos = live->row.ignores_eos,
+    };
+    status = engine_admit(run->engine, &request, err);
+    if (status != SL_OK)
+        live_free(run, live);
+    return status;
+}
+
+/* A row that could not run even alone, which the plan should not let happen: its error, and the job
+ * goes on. */
+static enum status refuse_row(struct run *run, size_t index, struct error *err) {
+    struct error why;
+    TRY(job_load(run->job, index, &run->slot, NULL, err));
+    run->slot.row.code = "out_of_memory";
+    error_set(&why, SL_ERR_ROW, "the row needs more memory for its %llu tokens than the budget has",
+              (unsigned long long)length_of(&run->job->looked[index]));
+    return write_error(run, index, &run->slot.row, &why, err);
+}
+
+static enum status admit(struct run *run, struct error *err) {
+    while (run->next < run->order_count) {
+        size_t index = run->order[run->next];
+        const struct job_row *looked = &run->job->looked[index];
+        bool is_never = false;
+        bool fits = engine_fits(run->engine, looked->prompt_tokens, looked->max_tokens, &is_never);
+        if (!fits && !is_never)
+            return SL_OK;
+        TRY(is_never ? refuse_row(run, index, err) : admit_row(run, index, err));
+        run->next++;
+    }
+    return SL_OK;
+}
+
+/* ---- answers */
+
+static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
+    (void)ctx;
+    struct live *live = seq->user;
+    return live->stop.count > 0 && stop_push(&live->stop, id);
+}
+
+/* How many tokens of an answer begin before the cut of its stop text. */
+static size_t count_before_cut(const struct stop *stop, const uint32_t *ids, size_t count) {
+    struct buf bytes;
+    buf_init(&bytes);
+    size_t begin = 0, kept = 0;
+    while (kept < count && begin < stop->cut) {
+        bool is_silent = stop->skips_special && tokenizer_is_special(stop->tokenizer, ids[kept]);
+        buf_clear(&bytes);
+        if (!is_silent)
+            tokenizer_token_bytes(stop->tokenizer, ids[kept], &bytes);
+        begin += bytes.len;
+        kept++;
+    }
+    buf_release(&bytes);
+    return kept;
+}
+
+static enum status make_text(struct run *run, const struct live *live, struct result *result,
+                             struct error *err) {
+    const struct tokenizer *tokenizer = run->job->model->tokenizer;
+    buf_clear(&run->text);
+    if (live->stop.cut != SIZE_MAX) {
+        result->count = count_before_cut(&live->stop, result->ids, result->count);
+        utf8_add_lossy(&run->text, str_cut(buf_str(&live->stop.bytes), 0, live->stop.cut));
+    } else if (tokenizer != NULL) {
+        TRY(tokenizer_decode(tokenizer, result->ids, result->count, live->row.skips_special,
+                             &run->text, err));
+    }
+    TRY(buf_status(&run->text, "an answer", err));
+    result->text = buf_str(&run->text);
+    return SL_OK;
+}
+
+static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
+    struct run *run = ctx;
+    struct live *live = seq->user;
+    size_t generated = seq_answer_count(seq);
+    struct result result = {
+        .row = &live->row,
+        .prompt_tokens = live->prompt_tokens,
+        .ids = seq_answer(seq),
+        .count = generated,
+        .finish = seq->finish,
+        .logprobs = seq->logprobs,
+        .top_logprobs = live->row.top_logprobs,
+    };
+    TRY(make_text(run, live, &result, err));
+    buf_clear(&run->line);
+    result_line(&run->context, &result, &run->line);
+    TRY(buf_status(&run->line, "a result line", err));
+    TRY(sink_write(run->sink, live->index, buf_str(&run->line), err));
+    run->state.rows_done++;
+    run->state.prompt_tokens += live->prompt_tokens;
+    run->state.completion_tokens += result.count;
+    uint64_t unused = live->max_tokens > generated ? live->max_tokens - generated : 0;
+    run->state.tokens_waiting -=
+        unused < run->state.tokens_waiting ? unused : run->state.tokens_waiting;
+    live_free(run, live);
+    return SL_OK;
+}
+
+static enum status run_pass(struct run *run, struct error *err) {
+    struct pass_report report;
+    TRY(engine_pass(run->engine, run->next < run->order_count, &report, err));
+    struct progress_state *state = &run->state;
+    const struct kv *kv = engine_kv(run->engine);
+    state->tokens_waiting -=
+        report.new_tokens < state->tokens_waiting ? report.new_tokens : state->tokens_waiting;
+    state->rows_live = engine_live(run->engine);
+    state->kv_bytes_used = (uint64_t)kv->pages_used * kv->page_bytes;
+    state->kv_bytes = (uint64_t)kv->page_count * kv->page_bytes;
+    return progress_pass(run->progress, &report, state, err);
+}
+
+static enum status run_passes(struct run *run, struct error *err) {
+    for (;;) {
+        if (should_stop(run))
+            return error_set(err, SL_ERR_STOPPED, "stopped");
+        TRY(admit(run, err));
+        if (engine_live(run->engine) == 0)
+            return SL_OK;
+        TRY(run_pass(run, err));
+    }
+}
+
+/* ---- setting up and clearing away */
+
+static enum status make_layout(struct run *run, struct error *err) {
+    struct layout_item *items;
+    size_t count;
+    TRY(model_layout_items(run->job->model, &items, &count, err));
+    enum status status = layout_init(&run->layout, &run->job->model->index, items, count,
+                                     (size_t)run->plan->block_bytes_max, err);
+    mem_free(items);
+    return status;
+}
+
+static enum status make_provider(struct run *run, struct error *err) {
+    const struct settings *settings = &run->job->settings;
+    struct provider_options options = {
+        .method = strcmp(settings->reader, "auto") == 0 ? NULL : ring_method_find(settings->reader),
+        .slab_count = run->plan->slab_count,
+        .chunk_bytes = (size_t)settings->chunk_bytes,
+        .depth = (size_t)settings->depth,
+        .should_stop = run->job->should_stop,
+    };
+    if (run->plan->slab_count == 0)
+        return provider_resident_new(&run->layout, &options, &run->provider, err);
+    return provider_stream_new(&run->layout, &options, &run->provider, err);
+}
+
+static enum status make_engine(struct run *run, struct error *err) {
+    const struct plan *plan = run->plan;
+    struct backend_options backend = {.kernels = plan->kernels};
+    TRY(team_new(plan->threads, &run->team, err));
+    backend.team = run->team;
+    TRY(backend_cpu_new(&backend, &run->backend, err));
+    TRY(make_layout(run, err));
+    TRY(make_provider(run, err));
+    struct engine_options options = {
+        .model = run->job->model,
+        .backend = run->backend,
+        .provider = run->provider,
+        .kv_dtype = plan->kv_dtype,
+        .limits = {plan->batch, plan->pass_tokens, plan->page_count},
+        .listener = {run, on_token, on_done},
+    };
+    return engine_new(&options, &run->engine, err);
+}
+
+static enum status make_run(struct run *run, struct error *err) {
+    const struct settings *settings = &run->job->settings;
+    struct progress_options progress = {.mode = settings->progress,
+                                        .metrics = settings->metrics,
+                                        .plan = run->plan,
+                                        .rows_total = run->job->rows.count};
+    run->live = mem_new(run->plan->batch, sizeof(struct live *));
+    if (run->live == NULL)
+        return error_memory(err, run->plan->batch * sizeof(struct live *), "the rows");
+    TRY(make_order(run, err));
+    TRY(progress_open(&progress, &run->progress, err));
+    run->state.tokens_waiting = run->job->totals.answer_tokens;
+    return make_engine(run, err);
+}
+
+static void clear_run(struct run *run) {
+    engine_free(run->engine);
+    provider_free(run->provider);
+    layout_release(&run->layout);
+    backend_free(run->backend);
+    team_free(run->team);
+    progress_close(run->progress);
+    for (size_t i = 0; run->live != NULL && i < run->plan->batch; i++)
+        live_free(run, run->live[i]);
+    mem_free(run->live);
+    mem_free(run->order);
+    job_slot_release(&run->slot);
+    buf_release(&run->text);
+    buf_release(&run->line);
+}
+
+/* The last part of a path, for the bodies of Batch lines. */
+static const char *model_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+/* All that can fail before the output is touched, then the job. */
+static enum status run_all(struct run *run, struct error *err) {
+    if (run->plan != NULL)
+        TRY(make_run(run, err));
+    TRY(sink_begin(run->sink, run->job->rows.count, err));
+    TRY(write_error_rows(run, err));
+    if (run->plan != NULL)
+        TRY(run_passes(run, err));
+    return sink_finish(run->sink, err);
+}
+
+enum status job_run(struct job *job, const struct plan *plan, struct sink *sink,
+                    struct job_outcome *outcome, struct error *err) {
+    must((plan == NULL) == (job->totals.count == 0));
+    struct run run = {.job = job, .plan = plan, .sink = sink};
+    run.context = (struct result_context){
+        .tokenizer = job->model->tokenizer,
+        .model_name = model_name(job->model->path),
+        .fingerprint = job->fingerprint,
+        .created = job->settings.has_epoch ? job->settings.epoch : clock_wall_seconds(),
+    };
+    job_slot_init(&run.slot);
+    buf_init(&run.text);
+    buf_init(&run.line);
+    enum status status = run_all(&run, err);
+    /* The summary is of this run, whether it came to its end or was stopped. */
+    if (run.progress != NULL && (status == SL_OK || status == SL_ERR_STOPPED)) {
+        enum status told = progress_finish(run.progress, &run.state, status == SL_OK ? err : NULL);
+        status = status == SL_OK ? told : status;
+    }
+    *outcome = (struct job_outcome){run.state.rows_done, run.state.rows_failed, status == SL_OK};
+    clear_run(&run);
+    return status;
+}

@@ -1,0 +1,361 @@
+/* Whole jobs on a scripted model: layers that add nothing, embeddings that are unit vectors, and a
+ * head that makes token 3 follow 2... by construction, so that every answer is known by hand:
+ *
+ *   d e f g <end>      a b a b a b ...        (token n is the letter 'a' + n; c, token 2, ends)
+ */
+#include "job/job.h"
+
+#include "base/fault.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "model/tiny_model.h"
+
+#define FOLDED "\"normalizer\": null, \"post_processor\": null, "
+
+static const char tokenizer_json[] =
+    "{\"added_tokens\": [], " FOLDED "\"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+    "\"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}, \"decoder\": "
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": "
+    "true}, \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
+    "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, \"fuse_unk\": false, "
+    "\"byte_fallback\": false, \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"d\": 3, \"e\": 4, "
+    "\"f\": 5, \"g\": 6, \"h\": 7, \"i\": 8, \"j\": 9, \"k\": 10, \"l\": 11}, \"merges\": []}}";
+
+static const uint32_t followers[TINY_HIDDEN] = {1, 0, 0, 4, 5, 6, 2, 0};
+
+static struct tiny tiny;
+static char rows_path[160], out_path[160];
+static size_t stops_after; /* should_stop says yes after so many questions; 0: never */
+
+static bool should_stop(void) {
+    return stops_after > 0 && --stops_after == 0 ? (stops_after = 1) : false;
+}
+
+static int make_model(void **state) {
+    (void)state;
+    tiny_begin(&tiny);
+    tiny_add_llama(&tiny, 0);
+    float *embed = tiny_find(&tiny, "model.embed_tokens.weight")->values;
+    float *head = tiny_add(&tiny, "lm_head.weight", TINY_VOCABULARY, TINY_HIDDEN, 0, 0);
+    memset(embed, 0, TINY_VOCABULARY * TINY_HIDDEN * sizeof *embed);
+    for (size_t token = 0; token < TINY_HIDDEN; token++) {
+        embed[token * TINY_HIDDEN + token] = 1;
+        head[followers[token] * TINY_HIDDEN + token] = 1;
+    }
+    tiny_write_safetensors(&tiny);
+    tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2");
+    tiny_write_text(&tiny, "tokenizer.json", tokenizer_json);
+    tiny_path(&tiny, "rows.jsonl", rows_path, sizeof rows_path);
+    tiny_path(&tiny, "out.jsonl", out_path, sizeof out_path);
+    return 0;
+}
+
+static int remove_model(void **state) {
+    (void)state;
+    unlink(rows_path);
+    unlink(out_path);
+    tiny_end(&tiny);
+    return 0;
+}
+
+static struct settings defaults(void) {
+    return (struct settings){
+        .model = tiny.folder,
+        .rows = rows_path,
+        .output = out_path,
+        .overwrites = true,
+        .max_tokens = 20,
+        .top_p = 1,
+        .engine = "auto",
+        .precision = "auto",
+        .kernels = "auto",
+        .kv = "bf16",
+        .reader = "auto",
+        .content_specials = "allow",
+        .order = "input",
+        .progress = "none",
+        .memory_bytes = (uint64_t)1 << 30,
+        .threads = 1,
+        .logprobs = -1,
+    };
+}
+
+static enum status run_job(const struct settings *settings, struct job_outcome *outcome,
+                           struct error *err) {
+    struct sink_options options = {settings->output, settings->overwrites, true, {NULL}};
+    struct sink *sink;
+    struct job job;
+    struct plan plan;
+    *outcome = (struct job_outcome){0};
+    TRY(sink_open(&options, &sink, err));
+    enum status status = job_open(settings, should_stop, &job, err);
+    if (status == SL_OK) {
+        bool has_work = job.totals.count > 0;
+        if (has_work)
+            status = plan_make(job.model, settings, &job.totals, &plan, err);
+        if (status == SL_OK)
+            status = job_run(&job, has_work ? &plan : NULL, sink, outcome, err);
+        job_close(&job);
+    }
+    sink_close(sink);
+    return status;
+}
+
+static struct job_outcome must_run(const struct settings *settings) {
+    struct job_outcome outcome;
+    struct error err = {0};
+    if (run_job(settings, &outcome, &err) != SL_OK)
+        fail_msg("%s", err.text);
+    assert_true(outcome.is_complete);
+    return outcome;
+}
+
+static void assert_results(const char *expected) {
+    struct buf text;
+    buf_init(&text);
+    assert_int_equal(file_read_all(out_path, (size_t)1 << 20, &text, NULL), SL_OK);
+    assert_string_equal(text.len == 0 ? "" : text.data, expected);
+    buf_release(&text);
+}
+
+/* prompt_tokens 1 in all of them. */
+#define RESULT(id, text, finish, count)                                                            \
+    "{\"id\": \"" id "\", \"text\": \"" text "\", \"finish_reason\": \"" finish                    \
+    "\", \"usage\": {\"prompt_tokens\": 1, \"completion_tokens\": " count "}"
+
+static const char *const endings_rows =
+    "{\"id\": \"eos\", \"prompt_ids\": [3]}\n"
+    "{\"id\": \"length\", \"prompt_ids\": [0], \"max_tokens\": 5}\n"
+    "{\"id\": \"text\", \"prompt\": \"d\"}\n"
+    "{\"id\": \"last\", \"prompt_ids\": [3], \"max_tokens\": 4}\n"
+    "{\"id\": \"before\", \"prompt_ids\": [3], \"max_tokens\": 3}\n"
+    "{\"id\": \"none\", \"prompt_ids\": [6], \"logprobs\": true}\n"
+    "{\"id\": \"cut\", \"prompt_ids\": [3], \"stop\": [\"\", \"fg\"], \"return_token_ids\": true}\n"
+    "{\"id\": \"cut at limit\", \"prompt_ids\": [3], \"stop\": \"fg\", \"max_tokens\": 3}\n"
+    "{\"id\": \"through\", \"prompt_ids\": [4], \"ignore_eos\": true, \"max_tokens\": 4}\n";
+static const char *const endings_results =
+    RESULT("eos", "efg", "stop", "3") "}\n" RESULT("length", "babab", "length", "5") "}\n" RESULT(
+        "text", "efg", "stop",
+        "3") "}\n" RESULT("last", "efg", "stop",
+                          "3") "}\n" RESULT("before", "efg", "length",
+                                            "3") "}\n" RESULT("none", "", "stop",
+                                                              "0") ", \"logprobs\": {\"content\": "
+                                                                   "[]}}\n" RESULT("cut", "e",
+                                                                                   "stop",
+                                                                                   "1") ", "
+                                                                                        "\"token_"
+                                                                                        "ids\": "
+                                                                                        "[4]}"
+                                                                                        "\n" RESULT("cut at limit",
+                                                                                                    "e",
+                                                                                                    "stop",
+                                                                                                    "1") "}\n" RESULT("through",
+                                                                                                                      "fgca",
+                                                                                                                      "length",
+                                                                                                                      "4") "}\n";
+
+static void rows_end_as_they_should(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    struct job_outcome outcome = must_run(&settings);
+    assert_int_equal(outcome.rows_done, 9);
+    assert_int_equal(outcome.rows_failed, 0);
+    assert_results(endings_results);
+}
+
+static void results_do_not_depend_on_batch_pass_or_engine(void **state) {
+    (void)state;
+    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    for (int64_t batch = 1; batch <= 4; batch++) {
+        struct settings settings = defaults();
+        settings.batch = batch;
+        settings.pass_tokens = 5 - batch;
+        settings.engine = batch % 2 == 0 ? "stream" : "resident";
+        settings.threads = 1 + batch % 2;
+        must_run(&settings);
+        assert_results(endings_results);
+    }
+}
+
+static void bad_rows_have_error_lines_and_the_job_goes_on(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    tiny_write_text(&tiny, "rows.jsonl",
+                    "{\"id\": \"a\", \"prompt_ids\": [99]}\n\n[1]\n"
+                    "{\"id\": \"b\", \"prompt_ids\": [3]}\n"
+                    "{\"id\": \"c\", \"messages\": [{\"role\": \"user\", \"content\": \"d\"}]}");
+    struct job_outcome outcome = must_run(&settings);
+    assert_int_equal(outcome.rows_done, 1);
+    assert_int_equal(outcome.rows_failed, 3);
+    assert_results(
+        "{\"id\": \"a\", \"error\": {\"message\": \"token 1 of the prompt is 99, outside the "
+        "vocabulary of 12\", \"line\": 1, \"code\": \"invalid_prompt\"}, \"finish_reason\": "
+        "\"error\"}\n"
+        "{\"id\": 3, \"error\": {\"message\": \"the line is JSON, but not an object\", \"line\": "
+        "3, "
+        "\"code\": \"invalid_json\"}, \"finish_reason\": \"error\"}\n" RESULT(
+            "b", "efg", "stop", "3") "}\n"
+                                     "{\"id\": \"c\", \"error\": {\"message\": \"the model has no "
+                                     "chat template, which messages "
+                                     "need\", \"line\": 5, \"code\": \"invalid_prompt\"}, "
+                                     "\"finish_reason\": \"error\"}\n");
+}
+
+static void jobs_without_a_row_that_runs_end_well(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    tiny_write_text(&tiny, "rows.jsonl", "");
+    assert_int_equal(must_run(&settings).rows_failed, 0);
+    assert_results("");
+    tiny_write_text(&tiny, "rows.jsonl", "null\n");
+    assert_int_equal(must_run(&settings).rows_failed, 1);
+}
+
+static void first_look_counts_tokens_and_cuts_to_the_context(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    struct job job;
+    struct error err;
+    settings.max_tokens = 1000; /* the context has 64 positions */
+    tiny_write_text(&tiny, "rows.jsonl",
+                    "{\"prompt_ids\": [3, 3, 3]}\n{\"prompt\": \"dd\", \"max_tokens\": 30, "
+                    "\"logprobs\": true, \"top_logprobs\": 4}\n{}\n");
+    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+    assert_int_equal(job.totals.count, 2);
+    assert_int_equal(job.totals.prompt_tokens, 5);
+    assert_int_equal(job.totals.answer_tokens, 61 + 30);
+    assert_int_equal(job.totals.sequence_tokens, 64 + 32);
+    assert_int_equal(job.totals.pages, 4 + 2);
+    assert_int_equal(job.totals.longest, 64);
+    assert_int_equal(job.totals.longest_prompt, 3);
+    assert_int_equal(job.totals.longest_answer, 61);
+    assert_int_equal(job.totals.top_logprobs, 4);
+    assert_int_equal(job.looked[2].prompt_tokens, 0);
+    job_close(&job);
+}
+
+static void the_same_id_twice_names_both_lines(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    struct job job;
+    struct error err;
+    static const char *const files[] = {
+        "{\"id\": \"a\", \"prompt_ids\": [3]}\n\n{\"id\": \"\\u0061\", \"prompt_ids\": [3]}\n",
+        "{\"id\": 3, \"prompt_ids\": [3]}\n\n{\"prompt_ids\": [3]}\n", /* a line's number */
+        "{\"id\": \"a\"}\n\n{\"custom_id\": \"a\"}\n",                 /* errors have ids too */
+    };
+    for (size_t i = 0; i < 3; i++) {
+        tiny_write_text(&tiny, "rows.jsonl", files[i]);
+        assert_int_equal(job_open(&settings, NULL, &job, &err), SL_ERR_INPUT);
+        assert_non_null(strstr(err.text, "lines 1 and 3 have the same id"));
+    }
+    tiny_write_text(&tiny, "rows.jsonl", "{\"id\": \"2\"}\n{\"id\": 2}\n{\"id\": 1}\n");
+    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK); /* texts are no numbers */
+    job_close(&job);
+}
+
+/* Stopped at every question in turn: what is in the file are whole lines of the right results. */
+static void a_stop_leaves_whole_lines(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    settings.batch = 2;
+    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    size_t lines_most = 0;
+    for (size_t after = 1;; after++) {
+        struct job_outcome outcome;
+        struct error err = {0};
+        stops_after = after;
+        enum status status = run_job(&settings, &outcome, &err);
+        stops_after = 0;
+        if (status == SL_OK)
+            break;
+        assert_int_equal(status, SL_ERR_STOPPED);
+        assert_false(outcome.is_complete);
+        struct buf text;
+        buf_init(&text);
+        size_t lines = 0;
+        if (file_exists(out_path))
+            assert_int_equal(file_read_all(out_path, (size_t)1 << 20, &text, NULL), SL_OK);
+        for (size_t at = 0, end; at < text.len; at = end + 1, lines++) {
+            end = str_find(buf_str(&text), STR("\n"), at);
+            assert_true(end != SIZE_MAX);
+            assert_true(str_find(str_from(endings_results), str_cut(buf_str(&text), at, end + 1),
+                                 0) != SIZE_MAX);
+        }
+        assert_true(after < 20 || lines == outcome.rows_done); /* later than the first look */
+        lines_most = lines > lines_most ? lines : lines_most;
+        buf_release(&text);
+        unlink(out_path);
+    }
+    assert_true(lines_most > 4);
+    assert_results(endings_results);
+}
+
+static void rows_that_change_while_the_job_runs_end_it(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    struct sink_options options = {out_path, true, true, {NULL}};
+    struct sink *sink;
+    struct job job;
+    struct plan plan;
+    struct job_outcome outcome;
+    struct error err = {0};
+    tiny_write_text(&tiny, "rows.jsonl", "{\"id\": \"a\", \"prompt_ids\": [3]}\n");
+    assert_int_equal(sink_open(&options, &sink, &err), SL_OK);
+    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+    assert_int_equal(plan_make(job.model, &settings, &job.totals, &plan, &err), SL_OK);
+    FILE *file = fopen(rows_path, "r+");
+    assert_non_null(file);
+    assert_true(fputs("{\"id\": \"a\", \"prompt\": \"  dddd\"}\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(job_run(&job, &plan, sink, &outcome, &err), SL_ERR_ENV);
+    assert_non_null(strstr(err.text, "line 1 was changed"));
+    job_close(&job);
+    sink_close(sink);
+}
+
+/* Allocation after allocation fails until a run meets none: always a clean error. */
+static void failed_allocations_are_clean_errors(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    for (uint64_t nth = 1;; nth += 1 + nth / 4) {
+        struct job_outcome outcome;
+        struct error err = {0};
+        fault_arm(SL_FAULT_ALLOC, nth, true);
+        enum status status = run_job(&settings, &outcome, &err);
+        bool has_met_one = fault_count(SL_FAULT_ALLOC) >= nth;
+        fault_arm(SL_FAULT_ALLOC, 0, false);
+        if (!has_met_one) {
+            assert_int_equal(status, SL_OK);
+            assert_true(nth > 100);
+            break;
+        }
+        if (status != SL_ERR_ENV)
+            fail_msg("allocation %llu: status %d, %s", (unsigned long long)nth, (int)status,
+                     err.text);
+        assert_true(err.text[0] != '\0');
+    }
+    assert_results(endings_results);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_end_as_they_should),
+        cmocka_unit_test(results_do_not_depend_on_batch_pass_or_engine),
+        cmocka_unit_test(bad_rows_have_error_lines_and_the_job_goes_on),
+        cmocka_unit_test(jobs_without_a_row_that_runs_end_well),
+        cmocka_unit_test(first_look_counts_tokens_and_cuts_to_the_context),
+        cmocka_unit_test(the_same_id_twice_names_both_lines),
+        cmocka_unit_test(a_stop_leaves_whole_lines),
+        cmocka_unit_test(rows_that_change_while_the_job_runs_end_it),
+        cmocka_unit_test(failed_allocations_are_clean_errors),
+    };
+    return cmocka_run_group_tests(tests, make_model, remove_model);
+}

@@ -1,0 +1,270 @@
+/* Owns what people and programs see of a running job: the updating line, the log line a minute, the
+ * metrics file and the summary. Decides nothing about the job.
+ *
+ * Times come from the passes themselves. What is left is an upper bound (every row to its limit)
+ * divided by the rate of the last passes. */
+#include "job/progress.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_EVERY_SECONDS 0.2
+#define LOG_EVERY_SECONDS 60.0
+#define PASSES_KEPT 65536u /* the median is of the last so many */
+#define RATE_WEIGHT 0.2    /* of the newest pass in the running rate */
+
+enum show { SHOW_NONE, SHOW_LINE, SHOW_LOG };
+
+struct pass_time {
+    float seconds, read_bytes;
+};
+
+struct progress {
+    enum show show;
+    const struct plan *plan;
+    const char *metrics;
+    int fd; /* of the metrics; -1: none */
+    size_t rows_total;
+    double started, shown;
+    uint64_t passes;
+    double tokens_per_second; /* of the last passes */
+    uint64_t new_tokens;
+    size_t batch_max;
+    struct pass_time *times; /* [PASSES_KEPT], a circle */
+    struct buf line;
+};
+
+enum status progress_open(const struct progress_options *options, struct progress **out,
+                          struct error *err) {
+    struct progress *progress = mem_new(1, sizeof *progress);
+    if (progress == NULL)
+        return error_memory(err, sizeof *progress, "the progress");
+    *progress = (struct progress){
+        .show = strcmp(options->mode, "line") == 0   ? SHOW_LINE
+                : strcmp(options->mode, "log") == 0  ? SHOW_LOG
+                : strcmp(options->mode, "none") == 0 ? SHOW_NONE
+                : isatty(STDERR_FILENO)              ? SHOW_LINE
+                                                     : SHOW_LOG,
+        .plan = options->plan,
+        .metrics = options->metrics,
+        .fd = -1,
+        .rows_total = options->rows_total,
+        .started = clock_seconds(),
+    };
+    progress->shown = progress->started;
+    buf_init(&progress->line);
+    progress->times = mem_new(PASSES_KEPT, sizeof *progress->times);
+    if (progress->times == NULL) {
+        progress_close(progress);
+        return error_memory(err, PASSES_KEPT * sizeof(struct pass_time), "the progress");
+    }
+    if (options->metrics != NULL) {
+        progress->fd = open(options->metrics, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (progress->fd < 0) {
+            enum status status = error_set(err, SL_ERR_ENV, "%s: the metrics cannot be opened: %s",
+                                           options->metrics, strerror(errno));
+            progress_close(progress);
+            return status;
+        }
+    }
+    *out = progress;
+    return SL_OK;
+}
+
+void progress_close(struct progress *progress) {
+    if (progress == NULL)
+        return;
+    if (progress->show == SHOW_LINE)
+        log_progress("");
+    if (progress->fd >= 0)
+        close(progress->fd);
+    buf_release(&progress->line);
+    mem_free(progress->times);
+    mem_free(progress);
+}
+
+static enum status write_metrics(struct progress *progress, struct error *err) {
+    TRY(buf_status(&progress->line, "metrics", err));
+    struct str left = buf_str(&progress->line);
+    while (left.len > 0) {
+        ssize_t got = write(progress->fd, left.data, left.len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set(err, SL_ERR_ENV, "%s: the metrics cannot be written: %s",
+                             progress->metrics, strerror(errno));
+        left = str_cut(left, (size_t)got, left.len);
+    }
+    return SL_OK;
+}
+
+static void add_real(struct buf *out, const char *name, double value) {
+    buf_printf(out, ", \"%s\": %.6f", name, value);
+}
+
+static void add_count(struct buf *out, const char *name, uint64_t value) {
+    buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
+}
+
+static double eta_seconds(const struct progress *progress, const struct progress_state *state) {
+    if (progress->tokens_per_second <= 0)
+        return progress->plan->seconds;
+    return (double)state->tokens_waiting / progress->tokens_per_second;
+}
+
+static enum status metrics_pass(struct progress *progress, const struct pass_report *report,
+                                const struct progress_state *state, struct error *err) {
+    struct buf *out = &progress->line;
+    double wait = report->reads.wait_seconds;
+    double compute = report->seconds > wait ? report->seconds - wait : 0;
+    buf_clear(out);
+    buf_printf(out, "{\"pass\": %llu", (unsigned long long)progress->passes);
+    add_real(out, "seconds", report->seconds);
+    add_count(out, "read_bytes", report->reads.read_bytes);
+    add_real(out, "read_seconds", report->reads.read_seconds);
+    add_real(out, "wait_seconds", wait);
+    add_real(out, "compute_seconds", compute);
+    add_count(out, "decode_tokens", report->decode_tokens);
+    add_count(out, "prefill_tokens", report->prefill_tokens);
+    add_count(out, "draft_tokens", 0);
+    add_count(out, "rows_live", state->rows_live);
+    add_count(out, "rows_done", state->rows_done);
+    add_count(out, "rows_total", progress->rows_total);
+    add_count(out, "kv_bytes_used", state->kv_bytes_used);
+    add_count(out, "kv_bytes", state->kv_bytes);
+    add_count(out, "rss_bytes", machine_rss_bytes());
+    add_real(out, "eta_seconds", eta_seconds(progress, state));
+    buf_add(out, STR("}\n"));
+    return write_metrics(progress, err);
+}
+
+static void add_eta(struct buf *out, double seconds) {
+    uint64_t minutes = seconds < 1e9 ? (uint64_t)(seconds / 60) : 0;
+    if (minutes >= 60)
+        buf_printf(out, "%lluh %llum", (unsigned long long)(minutes / 60),
+                   (unsigned long long)(minutes % 60));
+    else if (minutes > 0)
+        buf_printf(out, "%llum %.0fs", (unsigned long long)minutes,
+                   seconds - 60.0 * (double)minutes);
+    else
+        buf_printf(out, "%.0fs", seconds);
+}
+
+/* rows 12/500 · pass 21 (34.1 s) · 3.6 tok/s · ETA 4h 52m · bf16 · batch 167 · disk 96% · peak 21G
+ */
+static void show_pass(struct progress *progress, const struct pass_report *report,
+                      const struct progress_state *state) {
+    struct buf *out = &progress->line;
+    buf_clear(out);
+    buf_printf(out, "rows %zu/%zu · pass %llu (%.1f s) · %.1f tok/s · ETA ", state->rows_done,
+               progress->rows_total, (unsigned long long)progress->passes, report->seconds,
+               progress->tokens_per_second);
+    add_eta(out, eta_seconds(progress, state));
+    buf_printf(out, " · %s · batch %zu", progress->plan->precision, state->rows_live);
+    if (report->reads.read_bytes > 0 && report->seconds > 0)
+        buf_printf(out, " · disk %.0f%%", 100 * report->reads.read_seconds / report->seconds);
+    buf_add(out, STR(" · peak "));
+    plan_amount(machine_peak_rss_bytes(), out);
+    if (out->has_failed)
+        return;
+    if (progress->show == SHOW_LINE)
+        log_progress(out->data);
+    else
+        log_note("%s", out->data);
+}
+
+enum status progress_pass(struct progress *progress, const struct pass_report *report,
+                          const struct progress_state *state, struct error *err) {
+    double rate = report->seconds > 0 ? (double)report->new_tokens / report->seconds : 0;
+    progress->tokens_per_second =
+        progress->passes == 0
+            ? rate
+            : (1 - RATE_WEIGHT) * progress->tokens_per_second + RATE_WEIGHT * rate;
+    progress->times[progress->passes % PASSES_KEPT] =
+        (struct pass_time){(float)report->seconds, (float)report->reads.read_bytes};
+    progress->passes++;
+    progress->new_tokens += report->new_tokens;
+    size_t batch = state->rows_live + report->rows_done; /* those that were in */
+    progress->batch_max = batch > progress->batch_max ? batch : progress->batch_max;
+    if (progress->fd >= 0)
+        TRY(metrics_pass(progress, report, state, err));
+    double now = clock_seconds();
+    double every = progress->show == SHOW_LINE ? LINE_EVERY_SECONDS : LOG_EVERY_SECONDS;
+    if (progress->show != SHOW_NONE && now - progress->shown >= every) {
+        progress->shown = now;
+        show_pass(progress, report, state);
+    }
+    return SL_OK;
+}
+
+static int compare_times(const void *a, const void *b) {
+    float x = ((const struct pass_time *)a)->seconds, y = ((const struct pass_time *)b)->seconds;
+    return (x > y) - (x < y);
+}
+
+/* The pass in the middle by its seconds; sorts the times, so only at the end. */
+static struct pass_time median_pass(struct progress *progress) {
+    size_t count = progress->passes < PASSES_KEPT ? (size_t)progress->passes : PASSES_KEPT;
+    if (count == 0)
+        return (struct pass_time){0, 0};
+    qsort(progress->times, count, sizeof *progress->times, compare_times);
+    return progress->times[count / 2];
+}
+
+static enum status metrics_summary(struct progress *progress, const struct progress_state *state,
+                                   double seconds, double rate, struct error *err) {
+    struct buf *out = &progress->line;
+    struct pass_time median = median_pass(progress);
+    double read_rate = median.seconds > 0 ? (double)median.read_bytes / (double)median.seconds : 0;
+    buf_clear(out);
+    buf_add(out, STR("{\"summary\": true"));
+    add_count(out, "rows_done", state->rows_done);
+    add_count(out, "rows_failed", state->rows_failed);
+    add_real(out, "seconds", seconds);
+    add_count(out, "passes", progress->passes);
+    add_real(out, "median_pass_seconds", (double)median.seconds);
+    add_count(out, "read_bytes_per_second", (uint64_t)read_rate);
+    add_real(out, "tokens_per_second", rate);
+    add_count(out, "peak_rss_bytes", machine_peak_rss_bytes());
+    add_count(out, "prompt_tokens", state->prompt_tokens);
+    add_count(out, "completion_tokens", state->completion_tokens);
+    buf_printf(out,
+               ", \"engine\": \"%s\", \"precision\": \"%s\", \"kernels\": \"%s\", \"batch_max\": "
+               "%zu}\n",
+               progress->plan->engine, progress->plan->precision, progress->plan->kernels,
+               progress->batch_max);
+    return write_metrics(progress, err);
+}
+
+enum status progress_finish(struct progress *progress, const struct progress_state *state,
+                            struct error *err) {
+    double seconds = clock_seconds() - progress->started;
+    double rate = seconds > 0 ? (double)progress->new_tokens / seconds : 0;
+    if (progress->show == SHOW_LINE)
+        log_progress("");
+    if (progress->show != SHOW_NONE) {
+        struct buf *out = &progress->line;
+        buf_clear(out);
+        buf_printf(out, "%zu of %zu rows answered", state->rows_done, progress->rows_total);
+        if (state->rows_failed > 0)
+            buf_printf(out, ", %zu are errors", state->rows_failed);
+        buf_printf(out, "; %llu tokens in ", (unsigned long long)state->completion_tokens);
+        add_eta(out, seconds);
+        buf_printf(out, ", %.1f tok/s, %llu passes, peak memory ", rate,
+                   (unsigned long long)progress->passes);
+        plan_amount(machine_peak_rss_bytes(), out);
+        buf_add(out, STR(" (planned "));
+        plan_amount(progress->plan->predicted_peak_bytes, out);
+        buf_add_char(out, ')');
+        if (!out->has_failed)
+            log_note("%s", out->data);
+    }
+    return progress->fd >= 0 ? metrics_summary(progress, state, seconds, rate, err) : SL_OK;
+}

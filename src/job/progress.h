@@ -1,0 +1,36 @@
+/* Progress: one updating line on a terminal, one log line a minute otherwise; and the metrics file.
+ * One thread. */
+#ifndef SLUICE_JOB_PROGRESS_H
+#define SLUICE_JOB_PROGRESS_H
+
+#include "engine/engine.h"
+#include "plan/plan.h"
+
+struct progress;
+
+struct progress_options {
+    const char *mode;    /* "auto" "line" "log" "none" */
+    const char *metrics; /* file; NULL: none */
+    const struct plan *plan;
+    size_t rows_total;
+};
+
+struct progress_state {
+    size_t rows_done, rows_failed, rows_live;
+    uint64_t kv_bytes_used, kv_bytes;
+    uint64_t prompt_tokens, completion_tokens; /* of finished rows */
+    uint64_t tokens_waiting;                   /* answer tokens that may still come, at most */
+};
+
+enum status progress_open(const struct progress_options *options, struct progress **out,
+                          struct error *err);
+/* After every pass: metrics line (flushed), progress line when due. SL_ERR_ENV when the metrics
+ * cannot be written. */
+enum status progress_pass(struct progress *progress, const struct pass_report *report,
+                          const struct progress_state *state, struct error *err);
+/* The summary line of the metrics and one line for people. */
+enum status progress_finish(struct progress *progress, const struct progress_state *state,
+                            struct error *err);
+void progress_close(struct progress *progress); /* accepts NULL */
+
+#endif

@@ -1,0 +1,16 @@
+/* From a row to the ids that the model sees: template and tokenizer. Used by run, plan and render
+ * alike. Any thread. */
+#ifndef SLUICE_JOB_PROMPT_H
+#define SLUICE_JOB_PROMPT_H
+
+#include "job/row.h"
+#include "model/model.h"
+
+/* text (may be NULL) gets the rendered text or the prompt; ids the tokens. prompt: special tokens
+ * that the tokenizer adds; messages: nothing added. Ids out of range and empty prompts are
+ * SL_ERR_ROW. is_run: image parts are errors. */
+enum status prompt_make(const struct model *model, const struct settings *settings,
+                        const struct row *row, bool is_run, struct buf *text, struct ids *ids,
+                        struct error *err);
+
+#endif
