@@ -1,0 +1,109 @@
+/* Backends: the arithmetic of a pass behind one table.
+ *
+ * Numbers (DESIGN section 3), promised by kernel set `portable` on every instruction set, bit for
+ * bit:
+ *  - product: y[n] = sum over k of W[n,k] x[k]. Each output is a chain of fused multiply-adds in
+ * the order of k, cut into blocks of 256 (SL_CHAIN); a block's chain starts at zero, and the
+ * blocks' sums are added in order, all in float32. Weights are what dtype_info.decode gives. Rows,
+ * tokens, threads and tiles do not matter.
+ *  - sums of squares, scores (over head_dim): the same chains.
+ *  - attention: per token and head an online softmax over the pages in order. score = scale times
+ * the chain of query times key. Per page: m' = the largest of m and its scores (NaN is passed
+ * over), c = exp(m - m') if m' > m, else 1; the output times c; p = exp(score - m') for each
+ * position that is seen, 0 for other slots of the page; sum[slot] = fma(sum[slot], c, p) for each
+ * of the 16 slots; output = fma(p, value, output) in the order of positions. At the end the 16 sums
+ * are added in order, and the output is divided by that.
+ *  - rms_norm: inverse = 1 / sqrt(sum / group + eps); y = weight * (x * inverse).
+ *  - rope: (a, b) becomes fma(a, cos, -(b * sin)), fma(b, cos, a * sin).
+ *  - exp, sigmoid: base/num.h.
+ * Outputs are shared out whole among threads; nothing is reduced across threads.
+ *
+ * Thread rule: one thread calls; the backend uses its team. Nothing is allocated in a call. */
+#ifndef SLUICE_BACKEND_BACKEND_H
+#define SLUICE_BACKEND_BACKEND_H
+
+#include "backend/act.h"
+#include "backend/kv_view.h"
+#include "base/team.h"
+#include "tensor/view.h"
+
+#define SL_CHAIN ((size_t)256)
+
+struct backend;
+
+/* Rotary embedding of one layer kind: cosines and sines [rotary / 2, tokens] of this pass. */
+struct rope_table {
+    struct act cosines, sines;
+    bool is_interleaved; /* pairs (2i, 2i+1), as GGUF's llama has them; else (i, i + rotary / 2) */
+};
+
+struct attention_args {
+    const struct kv_layer *kv;
+    const struct kv_token *tokens; /* one for each token of the pass */
+    uint32_t heads;  /* query heads; heads / kv_heads share a key/value head, in order */
+    float scale;     /* of the scores */
+    uint32_t window; /* keys with position > query - window; 0: all */
+};
+
+struct backend_ops {
+    const char *name; /* "cpu" */
+    /* y[first_row + r, t] = sum over k of w[r, k] x[k, t]. x.features == w.columns; y has the
+     * tokens of x. */
+    void (*product)(struct backend *backend, const struct view *w, const struct act *x,
+                    struct act *y, size_t first_row);
+    /* y[f, t] = value of row t of w (rows.rows == tokens): embeddings from gathered rows, times
+     * scale. */
+    void (*embed)(struct backend *backend, const struct view *rows, float scale, struct act *y);
+    /* y = x / sqrt(mean(x^2) + eps) * weight over groups of `group` features, each normalised by
+     * itself (group == features: a plain RMS norm; head_dim: q/k norms); weight has `group` values.
+     * y may be x. */
+    void (*rms_norm)(struct backend *backend, const struct act *x, const float *weight,
+                     size_t group, float eps, struct act *y);
+    void (*add)(struct backend *backend, const struct act *x, struct act *y); /* y += x */
+    void (*add_bias)(struct backend *backend, const float *bias,
+                     struct act *y); /* y[f] += bias[f] */
+    void (*silu_mul)(struct backend *backend, const struct act *gate,
+                     struct act *up); /* up *= silu(gate) */
+    /* Rotates the first `rotary` features of each head of x in place (heads x head_dim features).
+     */
+    void (*rope)(struct backend *backend, const struct rope_table *table, size_t heads,
+                 size_t head_dim, struct act *x);
+    /* Writes keys and values of every token of the pass into its page. */
+    void (*kv_write)(struct backend *backend, const struct kv_layer *kv,
+                     const struct kv_token *tokens, const struct act *k, const struct act *v);
+    /* out[heads x value_dim, t] for every token, over the positions 0 .. its own (all in the KV
+     * already). */
+    void (*attention)(struct backend *backend, const struct attention_args *args,
+                      const struct act *q, struct act *out);
+    /* y[:, i] = x[:, columns[i]] for i < count: the tokens that need logits. */
+    void (*select)(struct backend *backend, const struct act *x, const uint32_t *columns,
+                   size_t count, struct act *y);
+    /* The index of the largest value of column t of x for every token; ties to the lowest; NaN is
+     * never chosen (all NaN: 0). */
+    void (*argmax)(struct backend *backend, const struct act *x, uint32_t *out);
+    void (*free)(struct backend *backend);
+};
+
+struct backend {
+    const struct backend_ops *ops;
+    const char *kernels; /* the kernel set as plan and summary name it: "portable" */
+    const char *isa;     /* what it runs on here: "scalar", "avx2" */
+    struct team *team;   /* borrowed */
+};
+
+struct backend_options {
+    const char *kernels; /* "auto", "portable"; others that this build or processor lacks are
+                            refused by name */
+    const char *isa;     /* NULL: the best; "scalar", "avx2": for tests */
+    struct team *team;
+};
+
+/* Scratch per worker is allocated here. SL_ERR_USAGE for an unknown kernel set, SL_ERR_ENV for one
+ * that this processor cannot run. */
+enum status backend_cpu_new(const struct backend_options *options, struct backend **out,
+                            struct error *err);
+void backend_free(struct backend *backend); /* accepts NULL */
+/* Bytes of scratch that backend_cpu_new allocates for so many threads: part of the plan. */
+size_t backend_cpu_scratch_bytes(size_t threads);
+
+#endif

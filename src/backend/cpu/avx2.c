@@ -1,0 +1,42 @@
+/* The AVX2 set: its table, the loops over lanes compiled for it, and the choice between the two
+ * ways of a product (panels with lanes along tokens, or lanes along outputs for few tokens). */
+#include "backend/cpu/avx2.h"
+
+#ifdef __x86_64__
+
+#include "base/cpu.h"
+
+#define LANES_TARGET AVX2
+#include "backend/cpu/lanes.h"
+
+static const struct cpu_panel_set panels = {
+    .decoders = avx2_decoders,
+    .multiply = avx2_multiply,
+};
+
+static bool avx2_is_available(void) {
+    return cpu_get()->has_avx2_fma;
+}
+
+static void avx2_product(const struct cpu_product *task, size_t first, size_t count,
+                         float *scratch) {
+    if (task->x->tokens <= AVX2_FEW_MAX)
+        avx2_few(task, first, count, scratch);
+    else
+        product_panels(&panels, task, first, count, scratch);
+}
+
+const struct cpu_kernels cpu_kernels_avx2 = {
+    .isa = "avx2",
+    .is_available = avx2_is_available,
+    .product = avx2_product,
+    .attend = avx2_attend,
+    .rms_norm = lanes_rms_norm,
+    .add = lanes_add,
+    .add_bias = lanes_add_bias,
+    .silu_mul = lanes_silu_mul,
+    .rope = lanes_rope,
+    .argmax = lanes_argmax,
+};
+
+#endif

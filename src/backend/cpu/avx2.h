@@ -1,0 +1,33 @@
+/* Private to the avx2_*.c files: AVX2, FMA and F16C.
+ *
+ * Functions carry the target attribute one by one, so that nothing but them is compiled for the set
+ * and the program starts on any x86-64. AVX2_INLINE is for helpers with arguments that are
+ * constants where they are used: row and vector counts, formats. */
+#ifndef SLUICE_BACKEND_CPU_AVX2_H
+#define SLUICE_BACKEND_CPU_AVX2_H
+
+#include "backend/cpu/kernels.h"
+
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+#define AVX2_INLINE static inline __attribute__((always_inline, target("avx2,fma,f16c")))
+
+/* Before a loop whose count is a constant after inlining and whose arrays belong in registers. */
+#ifdef __clang__
+#define AVX2_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define AVX2_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* As dtype_info.decode, and the same values. avx2_decode.c. */
+extern void (*const avx2_decoders[DTYPE_COUNT])(const void *src, size_t count, float *dst);
+
+/* y rows [rows, 16] (+)= panel [rows, count] times x [count, 16], all lanes or the first eight.
+ * avx2_panel.c. */
+void avx2_multiply(const struct cpu_panel *panel);
+/* Products for 1 to AVX2_FEW_MAX tokens, lanes along outputs. avx2_few.c. */
+#define AVX2_FEW_MAX ((size_t)4)
+void avx2_few(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+/* avx2_attention.c */
+void avx2_attend(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+
+#endif

@@ -1,0 +1,85 @@
+/* The choice of kernels, refusals by name, and allocations that fail. */
+#include "backend/backend.h"
+
+#include "backend/cpu/parity.h"
+#include "base/fault.h"
+
+#include <string.h>
+
+static enum status make(struct team *team, const char *kernels, const char *isa,
+                        struct backend **out, struct error *err) {
+    struct backend_options options = {.kernels = kernels, .isa = isa, .team = team};
+    return backend_cpu_new(&options, out, err);
+}
+
+static void the_best_instruction_set_is_chosen(void **test) {
+    (void)test;
+    struct error err;
+    struct team *team = NULL;
+    struct backend *backend = NULL;
+    assert_int_equal(team_new(2, &team, &err), SL_OK);
+    assert_int_equal(make(team, "auto", NULL, &backend, &err), SL_OK);
+    assert_string_equal(backend->ops->name, "cpu");
+    assert_string_equal(backend->kernels, "portable");
+    assert_string_equal(backend->isa, cpu_get()->has_avx2_fma ? "avx2" : "scalar");
+    backend_free(backend);
+    assert_int_equal(make(team, "portable", "scalar", &backend, &err), SL_OK);
+    assert_string_equal(backend->isa, "scalar");
+    backend_free(backend);
+    backend_free(NULL);
+    team_free(team);
+}
+
+static void unknown_and_missing_kernels_are_refused_by_name(void **test) {
+    (void)test;
+    struct error err;
+    struct team *team = NULL;
+    struct backend *backend = NULL;
+    assert_int_equal(team_new(1, &team, &err), SL_OK);
+    assert_int_equal(make(team, "fast", NULL, &backend, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "'fast'"));
+    assert_int_equal(make(team, "amx", NULL, &backend, &err), SL_ERR_ENV);
+    assert_non_null(strstr(err.text, "'amx'"));
+    assert_int_equal(make(team, "auto", "sse9", &backend, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "'sse9'"));
+    if (!cpu_get()->has_avx2_fma)
+        assert_int_equal(make(team, "auto", "avx2", &backend, &err), SL_ERR_ENV);
+    assert_null(backend);
+    team_free(team);
+}
+
+/* A megabyte a thread would be a surprise in the plan; a panel of 48 x 272 floats is 51 KiB. */
+static void scratch_grows_with_threads_alone(void **test) {
+    (void)test;
+    size_t one = backend_cpu_scratch_bytes(1), many = backend_cpu_scratch_bytes(64);
+    assert_true(one >= 48 * 272 * 4 && one < 1 << 20);
+    assert_true(many > 63 * (one - 64) && many <= 64 * one);
+}
+
+static void failed_allocations_are_errors(void **test) {
+    (void)test;
+    struct error err;
+    struct team *team = NULL;
+    struct backend *backend = NULL;
+    struct act act;
+    assert_int_equal(team_new(1, &team, &err), SL_OK);
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        fault_arm(SL_FAULT_ALLOC, nth, false);
+        assert_int_equal(make(team, "auto", NULL, &backend, &err), SL_ERR_ENV);
+        assert_null(backend);
+    }
+    fault_arm(SL_FAULT_ALLOC, 1, false);
+    assert_int_equal(act_init(&act, 4, 4, &err), SL_ERR_ENV);
+    fault_arm(SL_FAULT_ALLOC, 0, false);
+    team_free(team);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_best_instruction_set_is_chosen),
+        cmocka_unit_test(unknown_and_missing_kernels_are_refused_by_name),
+        cmocka_unit_test(scratch_grows_with_threads_alone),
+        cmocka_unit_test(failed_allocations_are_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

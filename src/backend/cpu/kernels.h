@@ -1,0 +1,131 @@
+/* Private to backend/cpu: what an instruction set has to bring.
+ *
+ * A `struct cpu_kernels` is one row of the table in cpu.c. Its functions compute one work item
+ * each, on one thread; product.c, attention.c and ops.c cut the work into items and share them out.
+ * Each function must give, bit for bit, what the one in scalar.c gives (backend.h has the orders of
+ * summing; a NaN may be another NaN). Adding an instruction set is one table of these functions,
+ * and the parity tests pick it up.
+ *
+ * Shapes: x, y are tiles [features, 16] of an act; scratch belongs to the worker and holds
+ * CPU_SCRATCH_FLOATS floats aligned to 64. */
+#ifndef SLUICE_BACKEND_CPU_KERNELS_H
+#define SLUICE_BACKEND_CPU_KERNELS_H
+
+#include "backend/backend.h"
+
+/* A panel: decoded weights of at most 48 rows x 256 columns in float32, for the second-level cache.
+ * Its rows are a cache line longer than 1024 bytes, so that the same column of several rows does
+ * not fall into one set of the first-level cache. */
+#define CPU_PANEL_ROWS ((size_t)48)
+#define CPU_PANEL_STRIDE (SL_CHAIN + 16)
+#define CACHE_LINE ((size_t)64) /* bytes */
+#define CPU_SCRATCH_FLOATS (CPU_PANEL_ROWS * CPU_PANEL_STRIDE)
+
+struct cpu_product {
+    const struct view *w; /* [rows, columns] */
+    const struct act *x;  /* [columns, tokens] */
+    struct act *y;        /* row r of w goes to feature first_row + r */
+    size_t first_row;
+    size_t rows_ahead; /* from a row to the one that its worker probably computes next */
+};
+
+/* What product_panels asks of an instruction set: y [rows, lanes] = or += w [rows, count] times
+ * x [count, lanes], one chain of fused multiply-adds for each of them. */
+struct cpu_panel {
+    const float *w; /* row r begins at w + r x CPU_PANEL_STRIDE */
+    const float *x; /* [count, 16] */
+    float *y;       /* [rows, 16] */
+    size_t rows;    /* 1 to CPU_PANEL_ROWS */
+    size_t count;   /* 1 to SL_CHAIN */
+    size_t lanes;   /* lanes that are tokens, 1 to 16 */
+    bool is_first;  /* the first block of the sum: y is not read */
+};
+
+struct cpu_panel_set {
+    void (*const *decoders)(const void *src, size_t count, float *dst); /* [DTYPE_COUNT] */
+    void (*multiply)(const struct cpu_panel *panel);
+};
+
+struct cpu_attention {
+    const struct attention_args *args;
+    const struct act *q; /* [heads x head_dim, tokens] */
+    struct act *out;     /* [heads x value_dim, tokens] */
+};
+
+/* The rotation of one head in one tile. */
+struct cpu_rope {
+    const float *cosines, *sines; /* tiles [rotary / 2, 16] */
+    size_t half;                  /* rotary / 2 */
+    bool is_interleaved;
+};
+
+struct cpu_kernels {
+    const char *isa; /* "scalar", "avx2" */
+    bool (*is_available)(void);
+    /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
+     * product.c chose; any value works. */
+    void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    /* All query heads that share kv_head, for one token. */
+    void (*attend)(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+    /* One group of `group` features in one tile. y may be x. */
+    void (*rms_norm)(const float *x, const float *weight, size_t group, float eps, float *y);
+    void (*add)(const float *x, float *y, size_t count); /* y[i] += x[i]; count % 16 == 0 */
+    void (*add_bias)(const float *bias, float *y, size_t features); /* of one tile */
+    void (*silu_mul)(const float *gate, float *up, size_t count);   /* count % 16 == 0 */
+    void (*rope)(const struct cpu_rope *rope, float *x); /* x: the features of the head */
+    /* For each lane of a tile the index of the largest value (ties: lowest; NaN never). */
+    void (*argmax)(const float *x, size_t features, uint32_t best[SL_LANES]);
+};
+
+extern const struct cpu_kernels cpu_kernels_scalar;
+#ifdef __x86_64__
+extern const struct cpu_kernels cpu_kernels_avx2;
+#endif
+
+struct cpu_backend {
+    struct backend base; /* first: backend_ops get a pointer to it */
+    const struct cpu_kernels *kernels;
+    size_t threads;
+    void *scratch_memory;
+    float *scratch; /* [threads, CPU_SCRATCH_FLOATS], aligned to 64 */
+};
+
+static inline struct cpu_backend *cpu_from(struct backend *backend) {
+    return (struct cpu_backend *)backend;
+}
+
+static inline float *cpu_scratch(const struct cpu_backend *cpu, size_t worker) {
+    return cpu->scratch + worker * CPU_SCRATCH_FLOATS;
+}
+
+/* Weights [row, column ..] where they lie; column is a multiple of the format's block. */
+static inline const uint8_t *cpu_weights(const struct view *w, const struct dtype_info *format,
+                                         size_t row, size_t column) {
+    return w->data + row * w->row_bytes + column / format->block_values * format->block_bytes;
+}
+
+/* A product of an item by panels: decodes a block of columns of up to 48 rows into scratch once,
+ * and multiplies it with the tiles of all tokens. product.c. */
+void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
+                    size_t count, float *scratch);
+
+/* The functions of the ops table. product.c, attention.c, ops.c. */
+void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,
+                 size_t first_row);
+void cpu_attention(struct backend *backend, const struct attention_args *args, const struct act *q,
+                   struct act *out);
+void cpu_embed(struct backend *backend, const struct view *rows, float scale, struct act *y);
+void cpu_rms_norm(struct backend *backend, const struct act *x, const float *weight, size_t group,
+                  float eps, struct act *y);
+void cpu_add(struct backend *backend, const struct act *x, struct act *y);
+void cpu_add_bias(struct backend *backend, const float *bias, struct act *y);
+void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *up);
+void cpu_rope(struct backend *backend, const struct rope_table *table, size_t heads,
+              size_t head_dim, struct act *x);
+void cpu_kv_write(struct backend *backend, const struct kv_layer *kv, const struct kv_token *tokens,
+                  const struct act *k, const struct act *v);
+void cpu_select(struct backend *backend, const struct act *x, const uint32_t *columns, size_t count,
+                struct act *y);
+void cpu_argmax(struct backend *backend, const struct act *x, uint32_t *out);
+
+#endif

@@ -1,0 +1,141 @@
+/* For tests of backend/cpu alone: backends by instruction set, random activations and weights, and
+ * comparison bit by bit. Everything fails the running cmocka test when it cannot be had. */
+#ifndef SLUICE_BACKEND_CPU_PARITY_H
+#define SLUICE_BACKEND_CPU_PARITY_H
+
+#include "backend/backend.h"
+#include "base/cpu.h"
+#include "base/num.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* Marsaglia's xorshift64*. */
+static inline uint64_t parity_random(uint64_t *state) {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * 0x2545F4914F6CDD1Dull;
+}
+
+/* 0 .. count - 1 */
+static inline size_t parity_below(uint64_t *state, size_t count) {
+    return (size_t)(parity_random(state) >> 33) % count;
+}
+
+/* [-1, 1) in steps of 2^-23 */
+static inline float parity_number(uint64_t *state) {
+    return (float)((int32_t)(parity_random(state) >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+/* Mostly ordinary numbers, now and then a subnormal, a zero of either sign or a huge one, rarely
+ * NaN or an infinity, so that some results stay numbers. */
+static inline float parity_special(uint64_t *state) {
+    static const uint32_t special[] = {0x7FC00000u, 0x7F800000u, 0xFF800000u, 0x00000001u,
+                                       0x807FFFFFu, 0x80000000u, 0x00000000u, 0x7B7FFFFFu};
+    if (parity_below(state, 30) == 0)
+        return num_bits_float(special[3 + parity_below(state, 5)]);
+    if (parity_below(state, 1000) == 0)
+        return num_bits_float(special[parity_below(state, 3)]);
+    return parity_number(state);
+}
+
+static inline struct backend *parity_backend(const char *isa, size_t threads) {
+    struct team *team = NULL;
+    struct backend *backend = NULL;
+    struct error err;
+    assert_int_equal(team_new(threads, &team, &err), SL_OK);
+    struct backend_options options = {.kernels = "portable", .isa = isa, .team = team};
+    assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_OK);
+    return backend;
+}
+
+static inline void parity_backend_free(struct backend *backend) {
+    struct team *team = backend->team;
+    backend_free(backend);
+    team_free(team);
+}
+
+/* Ends the test as skipped where the processor has no AVX2. */
+static inline void parity_need_avx2(void) {
+    if (!cpu_get()->has_avx2_fma) {
+        print_message("skipped: this processor has no AVX2, FMA and F16C\n");
+        skip();
+    }
+}
+
+/* All lanes, those past the last token too. */
+static inline void parity_fill(struct act *act, float (*number)(uint64_t *), uint64_t *state) {
+    for (size_t i = 0; i < act_floats(act->features, act->tokens); i++)
+        act->data[i] = number(state);
+}
+
+static inline struct act parity_act(size_t features, size_t tokens, uint64_t *state) {
+    struct act act;
+    struct error err;
+    assert_int_equal(act_init(&act, features, tokens, &err), SL_OK);
+    parity_fill(&act, parity_number, state);
+    return act;
+}
+
+/* The same bits; one NaN is as good as another. */
+static inline bool parity_same(float a, float b) {
+    return num_float_bits(a) == num_float_bits(b) || (a != a && b != b);
+}
+
+static inline void parity_assert_acts(const struct act *a, const struct act *b, const char *what) {
+    assert_int_equal(a->features, b->features);
+    assert_int_equal(a->tokens, b->tokens);
+    for (size_t t = 0; t < a->tokens; t++)
+        for (size_t f = 0; f < a->features; f++) {
+            float x = *act_at(a, f, t), y = *act_at(b, f, t);
+            if (!parity_same(x, y))
+                fail_msg("%s: feature %zu of token %zu: %a and %a", what, f, t, (double)x,
+                         (double)y);
+        }
+}
+
+/* The scale at `at`: an ordinary half (2^-9 to 2^-5), or any sixteen bits, infinities and NaN
+ * included. */
+static inline void parity_scale(uint8_t *at, bool is_special, uint64_t *state) {
+    uint16_t half = (uint16_t)parity_random(state);
+    if (!is_special || parity_below(state, 4) != 0)
+        half = (uint16_t)((half & 0x83FFu) | (6 + parity_below(state, 4)) << 10);
+    memcpy(at, &half, sizeof half);
+}
+
+/* Random weights at an odd address, rows apart by more than their bytes. Free view->data - 1. */
+static inline struct view parity_weights(enum dtype dtype, size_t rows, size_t columns,
+                                         bool is_special, uint64_t *state) {
+    const struct dtype_info *format = dtype_get(dtype);
+    size_t blocks = columns / format->block_values, row_bytes = blocks * format->block_bytes + 3;
+    uint8_t *memory = test_malloc(rows * row_bytes + 1), *data = memory + 1;
+    for (size_t i = 0; i < rows * row_bytes; i++)
+        data[i] = (uint8_t)(parity_random(state) >> 24);
+    for (size_t i = 0; i < rows * blocks; i++) {
+        uint8_t *block = data + i / blocks * row_bytes + i % blocks * format->block_bytes;
+        float number = is_special ? parity_special(state) : parity_number(state);
+        uint16_t bf16 = num_to_bf16(number);
+        if (dtype == DTYPE_F32)
+            memcpy(block, &number, sizeof number);
+        else if (dtype == DTYPE_BF16)
+            memcpy(block, &bf16, sizeof bf16);
+        else if (dtype == DTYPE_Q6_K)
+            parity_scale(block + 208, is_special, state);
+        else
+            parity_scale(block, is_special, state);
+        if (dtype == DTYPE_Q4_1)
+            parity_scale(block + 2, is_special, state);
+    }
+    return (struct view){
+        .dtype = dtype, .rows = rows, .columns = columns, .row_bytes = row_bytes, .data = data};
+}
+
+static inline void parity_weights_free(const struct view *w) {
+    test_free((void *)(uintptr_t)(w->data - 1));
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* Products: every instruction set against the scalar reference bit for bit, the reference against a
+ * chain written out here and against sums in double, and that nothing but the weights and a token's
+ * own activations matters. */
+#include "backend/cpu/avx2.h"
+#include "backend/cpu/parity.h"
+
+enum { CASES = 40 };
+
+/* Columns of about 32 to 600 that the format allows. */
+static size_t random_columns(enum dtype dtype, uint64_t *state) {
+    size_t block = dtype_get(dtype)->block_values;
+    return block * (1 + parity_below(state, block == 1 ? 600 : 600 / block + 1));
+}
+
+static void compare_product(enum dtype dtype, bool is_special, struct backend *a, struct backend *b,
+                            uint64_t *state) {
+    size_t rows = 1 + parity_below(state, parity_below(state, 8) ? 13 : 110);
+    size_t columns = random_columns(dtype, state), tokens = 1 + parity_below(state, 40);
+    if (parity_below(state, 3) == 0)
+        tokens = 1 + parity_below(state, 8);
+    struct view w = parity_weights(dtype, rows, columns, is_special, state);
+    struct act x = parity_act(columns, tokens, state);
+    struct act one = parity_act(rows + 3, tokens, state), two = parity_act(rows + 3, tokens, state);
+    if (is_special)
+        parity_fill(&x, parity_special, state);
+    memcpy(two.data, one.data, act_floats(rows + 3, tokens) * sizeof(float));
+    a->ops->product(a, &w, &x, &one, 2); /* features 0, 1 and the last stay as they are */
+    b->ops->product(b, &w, &x, &two, 2);
+    parity_assert_acts(&one, &two, dtype_get(dtype)->name);
+    act_release(&x);
+    act_release(&one);
+    act_release(&two);
+    parity_weights_free(&w);
+}
+
+static void avx2_product_has_the_bits_of_scalar(void **test) {
+    (void)test;
+    parity_need_avx2();
+    uint64_t state = 1;
+    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 2);
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (int i = 0; i < CASES; i++)
+            compare_product(dtype, false, scalar, avx2, &state);
+    parity_backend_free(scalar);
+    parity_backend_free(avx2);
+}
+
+static void avx2_product_agrees_on_nan_infinity_and_subnormals(void **test) {
+    (void)test;
+    parity_need_avx2();
+    uint64_t state = 2;
+    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 2);
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (int i = 0; i < CASES / 4; i++)
+            compare_product(dtype, true, scalar, avx2, &state);
+    parity_backend_free(scalar);
+    parity_backend_free(avx2);
+}
+
+#ifdef __x86_64__
+static void avx2_decoders_give_the_values_of_the_format(void **test) {
+    (void)test;
+    parity_need_avx2();
+    uint64_t state = 3;
+    float expected[600], got[600];
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (int i = 0; i < 200; i++) {
+            size_t columns = random_columns(dtype, &state);
+            columns = columns > 600 ? 512 : columns;
+            struct view w = parity_weights(dtype, 1, columns, true, &state);
+            dtype_get(dtype)->decode(w.data, columns, expected);
+            avx2_decoders[dtype](w.data, columns, got);
+            for (size_t k = 0; k < columns; k++)
+                if (!parity_same(expected[k], got[k]))
+                    fail_msg("%s: value %zu of %zu: %a, not %a", dtype_get(dtype)->name, k, columns,
+                             (double)got[k], (double)expected[k]);
+            parity_weights_free(&w);
+        }
+}
+#endif
+
+/* Chains of 256 in the order of k, written with libm's fmaf; the blocks added in order. */
+static void product_is_the_promised_chain(void **test) {
+    (void)test;
+    uint64_t state = 4;
+    const char *sets[] = {"scalar", "avx2"};
+    for (size_t s = 0; s < (cpu_get()->has_avx2_fma ? 2 : 1); s++) {
+        struct backend *backend = parity_backend(sets[s], 1);
+        for (size_t tokens = 1; tokens <= 18; tokens += 3) {
+            struct view w = parity_weights(DTYPE_BF16, 7, 700, false, &state);
+            struct act x = parity_act(700, tokens, &state), y = parity_act(7, tokens, &state);
+            backend->ops->product(backend, &w, &x, &y, 0);
+            for (size_t row = 0; row < 7; row++)
+                for (size_t t = 0; t < tokens; t++) {
+                    float block[3] = {0, 0, 0};
+                    for (size_t k = 0; k < 700; k++) {
+                        uint16_t half;
+                        memcpy(&half, w.data + row * w.row_bytes + 2 * k, 2);
+                        block[k / 256] = fmaf(num_bits_float((uint32_t)half << 16),
+                                              *act_at(&x, k, t), block[k / 256]);
+                    }
+                    float sum = block[0] + block[1];
+                    sum += block[2];
+                    assert_int_equal(num_float_bits(sum), num_float_bits(*act_at(&y, row, t)));
+                }
+            act_release(&x);
+            act_release(&y);
+            parity_weights_free(&w);
+        }
+        parity_backend_free(backend);
+    }
+}
+
+/* A chain of n roundings in blocks of 256 errs by less than 258 half units in the last place of the
+ * sum of magnitudes; 2^-15 is that. */
+static void product_is_near_the_sum_in_double(void **test) {
+    (void)test;
+    uint64_t state = 5;
+    struct backend *backend = parity_backend(NULL, 2);
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        struct view w = parity_weights(dtype, 20, 512, false, &state);
+        struct act x = parity_act(512, 20, &state), y = parity_act(20, 20, &state);
+        float weights[512];
+        backend->ops->product(backend, &w, &x, &y, 0);
+        for (size_t row = 0; row < 20; row++) {
+            dtype_get(dtype)->decode(w.data + row * w.row_bytes, 512, weights);
+            for (size_t t = 0; t < 20; t++) {
+                double sum = 0, magnitude = 0;
+                for (size_t k = 0; k < 512; k++) {
+                    sum += (double)weights[k] * (double)*act_at(&x, k, t);
+                    magnitude += fabs((double)weights[k] * (double)*act_at(&x, k, t));
+                }
+                assert_true(fabs(sum - (double)*act_at(&y, row, t)) <= magnitude * 0x1p-15);
+            }
+        }
+        act_release(&x);
+        act_release(&y);
+        parity_weights_free(&w);
+    }
+    parity_backend_free(backend);
+}
+
+/* Token t of `all` as token 0 of a pass of `count` tokens has the same bits, whatever the others
+ * and the lanes past the last one hold. */
+static void compare_in_company(struct backend *backend, const struct view *w, const struct act *x,
+                               const struct act *all, uint64_t *state) {
+    for (size_t count = 1; count <= 34; count += count < 20 ? 1 : 7) {
+        struct act some = parity_act(x->features, count, state);
+        struct act y = parity_act(all->features, count, state);
+        parity_fill(&some, parity_special, state);
+        size_t token = parity_below(state, x->tokens), lane = parity_below(state, count);
+        for (size_t k = 0; k < x->features; k++)
+            *act_at(&some, k, lane) = *act_at(x, k, token);
+        backend->ops->product(backend, w, &some, &y, 0);
+        for (size_t row = 0; row < w->rows; row++)
+            assert_true(parity_same(*act_at(&y, row, lane), *act_at(all, row, token)));
+        act_release(&some);
+        act_release(&y);
+    }
+}
+
+static void bits_do_not_depend_on_other_tokens(void **test) {
+    (void)test;
+    uint64_t state = 6;
+    struct backend *backend = parity_backend(NULL, 2);
+    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        struct view w = parity_weights(dtype, 29, 512, false, &state);
+        struct act x = parity_act(512, 37, &state), all = parity_act(29, 37, &state);
+        backend->ops->product(backend, &w, &x, &all, 0);
+        compare_in_company(backend, &w, &x, &all, &state);
+        act_release(&x);
+        act_release(&all);
+        parity_weights_free(&w);
+    }
+    parity_backend_free(backend);
+}
+
+/* Pieces of rows as weights/layout.h cuts them, on teams of several sizes. */
+static void bits_do_not_depend_on_threads_and_pieces(void **test) {
+    (void)test;
+    uint64_t state = 7;
+    for (size_t tokens = 1; tokens < 30; tokens += 13) {
+        struct view w = parity_weights(DTYPE_Q4_1, 200, 576, false, &state);
+        struct act x = parity_act(576, tokens, &state), whole = parity_act(200, tokens, &state);
+        struct backend *one = parity_backend(NULL, 1);
+        one->ops->product(one, &w, &x, &whole, 0);
+        parity_backend_free(one);
+        for (size_t threads = 2; threads <= 5; threads++) {
+            struct backend *team = parity_backend(NULL, threads);
+            struct act y = parity_act(200, tokens, &state);
+            for (size_t row = 0; row < 200;) {
+                struct view piece = w;
+                piece.data += row * w.row_bytes;
+                piece.rows = 1 + parity_below(&state, 200 - row);
+                team->ops->product(team, &piece, &x, &y, row);
+                row += piece.rows;
+            }
+            parity_assert_acts(&whole, &y, "pieces");
+            act_release(&y);
+            parity_backend_free(team);
+        }
+        act_release(&x);
+        act_release(&whole);
+        parity_weights_free(&w);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(avx2_product_has_the_bits_of_scalar),
+        cmocka_unit_test(avx2_product_agrees_on_nan_infinity_and_subnormals),
+#ifdef __x86_64__
+        cmocka_unit_test(avx2_decoders_give_the_values_of_the_format),
+#endif
+        cmocka_unit_test(product_is_the_promised_chain),
+        cmocka_unit_test(product_is_near_the_sum_in_double),
+        cmocka_unit_test(bits_do_not_depend_on_other_tokens),
+        cmocka_unit_test(bits_do_not_depend_on_threads_and_pieces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

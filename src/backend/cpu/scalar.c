@@ -1,0 +1,139 @@
+/* The reference: every operation in plain C, one number after the other, in the orders that
+ * backend.h promises. It shares no code with the vector kernels where orders of summing are decided
+ * (products, attention); all other sets must agree with it bit for bit. It is not meant to be fast:
+ * without FMA instructions in the compiled code, fused multiply-adds are calls to libm, which
+ * rounds them correctly. */
+#include "backend/cpu/kernels.h"
+
+#define LANES_TARGET
+#include "backend/cpu/lanes.h"
+
+static bool scalar_is_available(void) {
+    return true;
+}
+
+static void scalar_product(const struct cpu_product *task, size_t first, size_t count,
+                           float *scratch) {
+    const struct view *w = task->w;
+    const struct dtype_info *format = dtype_get(w->dtype);
+    for (size_t row = first; row < first + count; row++) {
+        for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
+            size_t len = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
+            format->decode(cpu_weights(w, format, row, column), len, scratch);
+            for (size_t token = 0; token < task->x->tokens; token++) {
+                float chain = 0.0f;
+                for (size_t k = 0; k < len; k++)
+                    chain = num_fma(scratch[k], *act_at(task->x, column + k, token), chain);
+                float *y = act_at(task->y, task->first_row + row, token);
+                *y = column == 0 ? chain : *y + chain;
+            }
+        }
+    }
+}
+
+/* An element of the keys or values of a page. */
+static float page_element(const struct kv_layer *kv, const uint8_t *at, size_t index) {
+    if (kv->dtype == KV_F32) {
+        float value;
+        memcpy(&value, at + 4 * index, sizeof value);
+        return value;
+    }
+    uint16_t bits;
+    memcpy(&bits, at + 2 * index, sizeof bits);
+    return num_from_bf16(bits);
+}
+
+/* scale times the chain of query times key over head_dim. */
+static float score_of(const struct cpu_attention *task, size_t token, size_t head,
+                      const uint8_t *keys, size_t slot) {
+    const struct kv_layer *kv = task->args->kv;
+    float total = 0.0f;
+    for (size_t first = 0; first < kv->head_dim; first += SL_CHAIN) {
+        size_t end = kv->head_dim - first < SL_CHAIN ? kv->head_dim : first + SL_CHAIN;
+        float chain = 0.0f;
+        for (size_t d = first; d < end; d++)
+            chain = num_fma(*act_at(task->q, head * kv->head_dim + d, token),
+                            page_element(kv, keys, d * SL_PAGE_TOKENS + slot), chain);
+        total = first == 0 ? chain : total + chain;
+    }
+    return total * task->args->scale;
+}
+
+/* The positions of one page that a token sees, and where its keys and values lie. */
+struct scalar_page {
+    const uint8_t *keys, *values; /* of the key/value head */
+    size_t from, to;              /* slots */
+};
+
+static size_t oldest_position(const struct attention_args *args, size_t token) {
+    size_t position = args->tokens[token].position, window = args->window;
+    return window != 0 && position >= window ? position - window + 1 : 0;
+}
+
+static struct scalar_page page_of(const struct attention_args *args, size_t token, size_t kv_head,
+                                  size_t page) {
+    const struct kv_layer *kv = args->kv;
+    size_t element = kv_value_bytes(kv->dtype), position = args->tokens[token].position;
+    size_t oldest = oldest_position(args, token);
+    size_t start = page * SL_PAGE_TOKENS; /* position of slot 0 */
+    const uint8_t *base = kv->base + args->tokens[token].pages[page] * kv->page_bytes;
+    return (struct scalar_page){
+        .keys = base + kv_head * kv->head_dim * SL_PAGE_TOKENS * element,
+        .values = base + kv->kv_heads * kv->head_dim * SL_PAGE_TOKENS * element +
+                  kv_head * kv->value_dim * SL_PAGE_TOKENS * element,
+        .from = oldest > start ? oldest - start : 0,
+        .to = position - start < SL_PAGE_TOKENS ? position - start + 1 : SL_PAGE_TOKENS,
+    };
+}
+
+static void attend_head(const struct cpu_attention *task, size_t token, size_t head, float *out) {
+    const struct attention_args *args = task->args;
+    const struct kv_layer *kv = args->kv;
+    size_t last = args->tokens[token].position / SL_PAGE_TOKENS, value_dim = kv->value_dim;
+    float largest = -INFINITY, sums[SL_PAGE_TOKENS] = {0}, sum = 0.0f;
+    for (size_t d = 0; d < value_dim; d++)
+        out[d] = 0.0f;
+    for (size_t number = oldest_position(args, token) / SL_PAGE_TOKENS; number <= last; number++) {
+        struct scalar_page page = page_of(args, token, head / (args->heads / kv->kv_heads), number);
+        float scores[SL_PAGE_TOKENS], old = largest;
+        for (size_t slot = page.from; slot < page.to; slot++) {
+            scores[slot] = score_of(task, token, head, page.keys, slot);
+            largest = scores[slot] > largest ? scores[slot] : largest;
+        }
+        float shrink = largest > old ? num_exp(old - largest) : 1.0f;
+        for (size_t d = 0; d < value_dim; d++)
+            out[d] *= shrink;
+        for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++) {
+            bool is_seen = slot >= page.from && slot < page.to;
+            float share = is_seen ? num_exp(scores[slot] - largest) : 0.0f;
+            sums[slot] = num_fma(sums[slot], shrink, share);
+            for (size_t d = 0; is_seen && d < value_dim; d++)
+                out[d] =
+                    num_fma(share, page_element(kv, page.values, slot * value_dim + d), out[d]);
+        }
+    }
+    for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
+        sum += sums[slot];
+    for (size_t d = 0; d < value_dim; d++)
+        *act_at(task->out, head * value_dim + d, token) = out[d] / sum;
+}
+
+static void scalar_attend(const struct cpu_attention *task, size_t token, size_t kv_head,
+                          float *scratch) {
+    size_t group = task->args->heads / task->args->kv->kv_heads;
+    for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        attend_head(task, token, head, scratch);
+}
+
+const struct cpu_kernels cpu_kernels_scalar = {
+    .isa = "scalar",
+    .is_available = scalar_is_available,
+    .product = scalar_product,
+    .attend = scalar_attend,
+    .rms_norm = lanes_rms_norm,
+    .add = lanes_add,
+    .add_bias = lanes_add_bias,
+    .silu_mul = lanes_silu_mul,
+    .rope = lanes_rope,
+    .argmax = lanes_argmax,
+};
