@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Whole jobs on small models: the same bits however they run, memory, output files, signals, plan against run."""
+import json
+import re
+import signal
+import subprocess
+import time
+
+from harness import Suite, equal, main, refused, true
+
+PROMPTS = ["The quick brown fox", "jumps", "over the lazy dog and then some more words that make this a longer row", "x", "12345", "Zebra "]
+
+
+class Jobs(Suite):
+    def job(self):
+        return self.rows([{"id": f"r{i}", "prompt": text, "max_tokens": 3 + 5 * i} for i, text in enumerate(PROMPTS)])
+
+    def check_every_family_and_format_is_the_same_streamed_and_resident(self):
+        kinds = [("llama", "bf16", "folder"), ("qwen2", "f16", "folder"), ("qwen3", "f32", "folder"), ("mistral", "bf16", "folder"),
+                 ("llama", "q8_0", "g.gguf"), ("llama", "q4_0", "g.gguf"), ("qwen3", "q4_1", "g.gguf"), ("qwen2", "q6_k", "g.gguf")]
+        rows = self.job()
+        for family, dtype, name in kinds:
+            model = self.model("--family", family, "--dtype", dtype, "--hidden", 256, "--heads", 4, "--kv-heads", 2, "--inner", 512, "--scale", "0.1",
+                               name=name)
+            base = self.run(model, rows, "--ignore-eos", "--token-ids", "--logprobs", 3, "--engine", "resident")
+            equal(base.code, 0, base.err)
+            for options in (("--engine", "stream"), ("--engine", "stream", "--batch", 2, "--pass-tokens", 7), ("--threads", 1, "--batch", 1),
+                            ("--engine", "stream", "--reader", "sync", "--chunk", "64K", "--depth", 1)):
+                done = self.run(model, rows, "--ignore-eos", "--token-ids", "--logprobs", 3, *options)
+                equal((done.code, done.bytes == base.bytes), (0, True), f"{family} {dtype} {options} {done.err}")
+
+    def check_plan_and_run_agree_on_the_least_memory(self):
+        model, rows = self.model("--hidden", 256, "--inner", 512), self.job()
+        done = self.run(model, rows, "--engine", "stream", "--memory", "1M")
+        refused(done, 3, "memory")
+        amounts = re.findall(r"\d+(?:\.\d+)?[KMG]", done.err)
+        true(any(self.command("plan", model, rows, "--engine", "stream", "--memory", amount).code == 0 for amount in amounts),
+             f"no amount that plan accepts in {done.err!r}")
+        refused(self.command("plan", model, rows, "--engine", "stream", "--memory", "1M"), 3, "memory")
+
+    def check_the_plan_is_a_paragraph_and_an_object(self):
+        model, rows = self.model(), self.job()
+        text = self.command("plan", model, rows)
+        equal(text.code, 0, text.err)
+        true("batch" in text.out.decode() and "budget" in text.out.decode(), text.out)
+        plan = json.loads(self.command("plan", model, rows, "--json").out)
+        members = ("model family engine engine_reason precision precision_reason kernels rows prompt_tokens budget_bytes weights_bytes resident_bytes "
+                   "ring_bytes activation_bytes kv_bytes_per_token kv_bytes pinned_bytes batch pass_tokens passes pass_bytes pass_seconds seconds "
+                   "read_bytes_per_second rate_source predicted_peak_bytes")
+        equal([m for m in members.split() if m not in plan], [])
+
+    def check_foreign_results_are_kept_and_overwrite_starts_again(self):
+        model, rows, out = self.model(), self.job(), self.folder() / "old.jsonl"
+        out.write_text('{"precious": true}\n')
+        refused(self.run(model, rows, out=out), 2, "old.jsonl")
+        equal(out.read_text(), '{"precious": true}\n')
+        equal(self.run(model, rows, "--overwrite", out=out).code, 0)
+        true(b"precious" not in out.read_bytes(), "the old line is there")
+
+    def check_an_output_that_cannot_be_written_is_refused_at_once(self):
+        model, rows = self.model(), self.job()
+        refused(self.run(model, rows, out=self.folder() / "none" / "out.jsonl"), 3, "none")
+        folder = self.folder()
+        done = self.command("run", model, rows, "-o", folder)
+        true(done.code in (2, 3) and folder.name in done.err, done.err)
+        refused(self.command("run", model, rows, "-o", "/dev/full"), 3, "/dev/full")
+
+    def check_results_go_to_stdout_and_a_closed_pipe_is_quiet(self):
+        model, rows = self.model(), self.job()
+        done = self.command("run", model, rows, "-o", "-", "--max-tokens", 3)
+        equal((done.code, len(done.out.splitlines())), (0, len(PROMPTS)))
+        piped = subprocess.run(["sh", "-c", '"$0" run "$1" "$2" -o - --progress none | head -1', self.sluice, model, rows], capture_output=True, timeout=60)
+        true(b"roken pipe" not in piped.stderr and len(piped.stdout.splitlines()) == 1, piped.stderr)
+
+    def check_two_runs_on_one_output_leave_the_first_alone(self):
+        model, out = self.model("--hidden", 256, "--layers", 8, "--context", 100000), self.folder() / "out.jsonl"
+        rows = self.rows([{"id": i, "prompt": "x", "ignore_eos": True, "max_tokens": 20000} for i in range(4)])
+        first = subprocess.Popen([self.sluice, "run", model, rows, "-o", out], stderr=subprocess.DEVNULL)
+        try:
+            until = time.monotonic() + 20
+            while not out.exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            time.sleep(0.2)
+            refused(self.run(model, rows, out=out), 3, str(first.pid))
+        finally:
+            first.send_signal(signal.SIGINT)
+            equal(first.wait(20), 130)
+
+    def check_an_interrupt_keeps_finished_rows_and_says_how_to_go_on(self):
+        model, out = self.model("--hidden", 256, "--layers", 8, "--context", 100000), self.folder() / "out.jsonl"
+        rows = self.rows([{"id": "quick", "prompt": "x", "ignore_eos": True, "max_tokens": 4}] +
+                         [{"id": i, "prompt": "x", "ignore_eos": True, "max_tokens": 50000} for i in range(3)])
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            out.unlink(missing_ok=True)
+            (out.parent / "out.jsonl.sluice").unlink(missing_ok=True)
+            run = subprocess.Popen([self.sluice, "run", model, rows, "-o", out, "--overwrite"], stderr=subprocess.PIPE)
+            until = time.monotonic() + 20
+            while (not out.exists() or b"quick" not in out.read_bytes()) and time.monotonic() < until:
+                time.sleep(0.02)
+            sent = time.monotonic()
+            run.send_signal(number)
+            err = run.communicate(timeout=20)[1].decode()
+            equal(run.returncode, code, err)
+            true(time.monotonic() - sent < 5, "took long")
+            true("quick" in out.read_text() and out.read_bytes().endswith(b"\n"), "the finished row is gone")
+            true("same command" in err or "overwrite" in err or "resum" in err, err)
+
+    def check_a_time_box_ends_cleanly(self):
+        model = self.model("--hidden", 256, "--layers", 8, "--context", 100000)
+        rows = self.rows([{"id": i, "prompt": "x", "ignore_eos": True, "max_tokens": 50000} for i in range(3)])
+        equal(self.run(model, rows, "--time-box", "1s").code, 130)
+
+    def check_closed_streams_do_not_matter(self):
+        model, rows, out = self.model(), self.job(), self.folder() / "out.jsonl"
+        code = subprocess.run(["sh", "-c", '"$0" run "$1" "$2" -o "$3" --max-tokens 3 <&- >&- 2>&-', self.sluice, model, rows, out], timeout=60).returncode
+        equal((code, len(out.read_text().splitlines())), (0, len(PROMPTS)))
+
+    def check_metrics_tell_each_pass_and_a_summary(self):
+        path = self.folder() / "metrics.jsonl"
+        done = self.run(self.model(), self.job(), "--metrics", path, "--engine", "stream", "--ignore-eos")
+        equal(done.code, 0, done.err)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        passes, summary = lines[:-1], lines[-1]
+        true(summary.get("summary") is True and summary["passes"] == len(passes), summary)
+        wanted = sum(3 + 5 * i for i in range(len(PROMPTS)))
+        equal(summary["completion_tokens"], wanted)
+        equal(sum(p["decode_tokens"] for p in passes), wanted - len(PROMPTS))
+        equal(sum(p["prefill_tokens"] for p in passes), summary["prompt_tokens"])
+        for member in ("pass seconds read_bytes read_seconds wait_seconds compute_seconds decode_tokens prefill_tokens draft_tokens rows_live rows_done "
+                       "rows_total kv_bytes_used kv_bytes rss_bytes eta_seconds").split():
+            true(member in passes[0], member)
+
+    def check_an_empty_rows_file_gives_an_empty_result(self):
+        done = self.run(self.model(), [])
+        equal((done.code, done.file.exists(), done.bytes), (0, True, b""))
+
+    def check_duplicate_ids_are_refused_with_both_lines(self):
+        refused(self.run(self.model(), [{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "x"}, {"id": "a", "prompt": "y"}]), 2, "1", "3", "a")
+
+    def check_wrong_usage_names_the_option(self):
+        model, rows = self.model(), self.job()
+        refused(self.run(model, rows, "--max-tokens", "many"), 2, "max-tokens")
+        refused(self.run(model, rows, "--maxtokens", "5"), 2, "max-tokens")
+        refused(self.run(model, rows, "--memory", "3X"), 2, "memory")
+        refused(self.command("rnu"), 2, "rnu")
+        for command in ("run", "plan", "show", "render", "tokenize"):
+            helped = self.command(command, "--help")
+            true(helped.code == 0 and command.encode() in helped.out, helped.err)
+        true(b"run" in self.command("--help").out and b"sluice" in self.command("--version").out, "help or version")
+
+
+if __name__ == "__main__":
+    main(Jobs)
