@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* All that `run` and `plan` hold. */
 struct order {
@@ -37,13 +38,28 @@ static enum status read_options(int argc, char **argv, enum command_bit command,
     return SL_OK;
 }
 
+/* The metrics file starts anew: it must not be what the job reads. */
+static enum status check_metrics(const struct settings *settings, struct error *err) {
+    const char *const inputs[] = {settings->rows, settings->model};
+    struct stat metrics, input;
+    if (settings->metrics == NULL || stat(settings->metrics, &metrics) != 0)
+        return SL_OK;
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        if (stat(inputs[i], &input) == 0 && input.st_ino == metrics.st_ino &&
+            input.st_dev == metrics.st_dev)
+            return error_set(err, SL_ERR_USAGE, "--metrics %s is an input of this job",
+                             settings->metrics);
+    }
+    return SL_OK;
+}
+
 static enum status open_sink(struct order *order, struct error *err) {
     const struct settings *settings = &order->settings;
     struct sink_options options = {
         .path = settings->output,
         .overwrites = settings->overwrites,
         .keeps_input_order = strcmp(settings->order, "input") == 0,
-        .inputs = {settings->rows, settings->model},
+        .others = {settings->rows, settings->model, settings->metrics},
     };
     return sink_open(&options, &order->sink, err);
 }
@@ -94,6 +110,7 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     signals_install();
     if (order->settings.time_box_seconds > 0)
         signals_time_box(order->settings.time_box_seconds);
+    TRY(check_metrics(&order->settings, err));
     TRY(open_sink(order, err));
     TRY(open_job(order, err));
     bool has_work = order->job.totals.count > 0;

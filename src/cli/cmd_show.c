@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "cli/options.h"
+#include "job/job.h"
 #include "model/model.h"
 #include "plan/plan.h"
 
@@ -201,7 +202,9 @@ static enum status show(int argc, char **argv, struct error *err) {
     if (count < 1)
         return error_set(err, SL_ERR_USAGE, "show needs a MODEL");
     TRY(model_open(operands[0], MODEL_ALL, &model, err));
-    enum status status = show_model(&settings, model, err);
+    enum status status = job_check_tokenizer(model, true, err);
+    if (status == SL_OK)
+        status = show_model(&settings, model, err);
     model_close(model);
     return status;
 }

@@ -190,8 +190,6 @@ static enum status tokenize(int argc, char **argv, struct tokenize *state, struc
     if (count < 1)
         return error_set(err, SL_ERR_USAGE, "tokenize needs a MODEL");
     TRY(model_open(operands[0], MODEL_TEXT, &state->model, err));
-    if (state->model->tokenizer == NULL)
-        return error_set(err, SL_ERR_ENV, "%s has no tokenizer", operands[0]);
     return answer_all(state, err);
 }
 

@@ -50,7 +50,7 @@ const struct option option_table[] = {
     {"pass-tokens", 0, "N", NULL, OPTION_INTEGER, AT(pass_tokens), 1, 1e6, FOR_JOB, false,
      "most tokens that a pass computes (auto)"},
     {"threads", 0, "N", NULL, OPTION_INTEGER, AT(threads), 1, 256, FOR_JOB, false,
-     "(physical cores that the process may use)"},
+     "threads that compute (physical cores that the process may use)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
      FOR_JOB, true, "portable gives the same bits on every processor (auto)"},
     {"kv", 0, "TYPE", "bf16,f32", OPTION_CHOICE, AT(kv), 0, 0, FOR_JOB, true,

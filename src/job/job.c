@@ -7,6 +7,7 @@
 #include "engine/kv.h"
 #include "job/prompt.h"
 
+#include <limits.h>
 #include <malloc.h>
 #include <string.h>
 
@@ -176,6 +177,30 @@ static void begin_fingerprint(struct job *job) {
     job->fingerprint = hash * 0x100000001B3u ^ str_hash(str_from(settings->system));
 }
 
+/* Whether the model's files have a tokenizer, be it one that cannot be used. */
+static bool has_tokenizer_data(const struct model *model) {
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/tokenizer.json", model->path);
+    return meta_find(&model->meta, "tokenizer.ggml.model") != NULL ||
+           (length > 0 && (size_t)length < sizeof path && file_exists(path));
+}
+
+enum status job_check_tokenizer(const struct model *model, bool wants_token_ids,
+                                struct error *err) {
+    const char *why = model->tokenizer_error.text;
+    if (model->tokenizer != NULL)
+        return SL_OK;
+    if (has_tokenizer_data(model))
+        return error_set(err, SL_ERR_ENV, "%s", why);
+    if (!wants_token_ids)
+        return error_set(err, SL_ERR_ENV,
+                         "%s: without it answers have no text (--token-ids gives rows of "
+                         "prompt_ids their token ids)",
+                         why);
+    log_warning("%s: answers have no text", why);
+    return SL_OK;
+}
+
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err) {
     *job = (struct job){.settings = *settings, .should_stop = should_stop};
@@ -186,6 +211,8 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
         status = model_open(settings->model, MODEL_ALL, &job->model, err);
     if (status == SL_OK && should_stop != NULL && should_stop())
         status = error_set(err, SL_ERR_STOPPED, "stopped while opening the model");
+    if (status == SL_OK)
+        status = job_check_tokenizer(job->model, job->settings.wants_token_ids, err);
     if (status == SL_OK) {
         use_models_sampling(&job->settings, &job->model->config);
         begin_fingerprint(job);

@@ -34,6 +34,10 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
                      struct error *err);
 void job_close(struct job *job);
 
+/* A tokenizer that is there and cannot be used is SL_ERR_ENV: answers would silently have no text.
+ * So is a model without any, except for those who want token ids; they are warned. */
+enum status job_check_tokenizer(const struct model *model, bool wants_token_ids, struct error *err);
+
 struct job_outcome {
     size_t rows_done, rows_failed;
     bool is_complete; /* every row has its line, in the order asked for */

@@ -267,8 +267,11 @@ static enum status make_text(struct run *run, const struct live *live, struct re
         result->count = count_before_cut(&live->stop, result->ids, result->count);
         utf8_add_lossy(&run->text, str_cut(buf_str(&live->stop.bytes), 0, live->stop.cut));
     } else if (tokenizer != NULL) {
-        TRY(tokenizer_decode(tokenizer, result->ids, result->count, live->row.skips_special,
-                             &run->text, err));
+        enum status status = tokenizer_decode(tokenizer, result->ids, result->count,
+                                              live->row.skips_special, &run->text, err);
+        if (status != SL_OK) /* no fault of the row's: memory or a limit */
+            return error_set(err, SL_ERR_ENV, "an answer of %zu tokens cannot be decoded",
+                             result->count);
     }
     TRY(buf_status(&run->text, "an answer", err));
     result->text = buf_str(&run->text);

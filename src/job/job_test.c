@@ -123,46 +123,56 @@ static void assert_results(const char *expected) {
     buf_release(&text);
 }
 
-/* prompt_tokens 1 in all of them. */
-#define RESULT(id, text, finish, count)                                                            \
-    "{\"id\": \"" id "\", \"text\": \"" text "\", \"finish_reason\": \"" finish                    \
-    "\", \"usage\": {\"prompt_tokens\": 1, \"completion_tokens\": " count "}"
+struct ending {
+    const char *row;                  /* members after the id */
+    const char *text, *finish, *more; /* of the result */
+    unsigned count;
+};
 
-static const char *const endings_rows =
-    "{\"id\": \"eos\", \"prompt_ids\": [3]}\n"
-    "{\"id\": \"length\", \"prompt_ids\": [0], \"max_tokens\": 5}\n"
-    "{\"id\": \"text\", \"prompt\": \"d\"}\n"
-    "{\"id\": \"last\", \"prompt_ids\": [3], \"max_tokens\": 4}\n"
-    "{\"id\": \"before\", \"prompt_ids\": [3], \"max_tokens\": 3}\n"
-    "{\"id\": \"none\", \"prompt_ids\": [6], \"logprobs\": true}\n"
-    "{\"id\": \"cut\", \"prompt_ids\": [3], \"stop\": [\"\", \"fg\"], \"return_token_ids\": true}\n"
-    "{\"id\": \"cut at limit\", \"prompt_ids\": [3], \"stop\": \"fg\", \"max_tokens\": 3}\n"
-    "{\"id\": \"through\", \"prompt_ids\": [4], \"ignore_eos\": true, \"max_tokens\": 4}\n";
-static const char *const endings_results =
-    RESULT("eos", "efg", "stop", "3") "}\n" RESULT("length", "babab", "length", "5") "}\n" RESULT(
-        "text", "efg", "stop",
-        "3") "}\n" RESULT("last", "efg", "stop",
-                          "3") "}\n" RESULT("before", "efg", "length",
-                                            "3") "}\n" RESULT("none", "", "stop",
-                                                              "0") ", \"logprobs\": {\"content\": "
-                                                                   "[]}}\n" RESULT("cut", "e",
-                                                                                   "stop",
-                                                                                   "1") ", "
-                                                                                        "\"token_"
-                                                                                        "ids\": "
-                                                                                        "[4]}"
-                                                                                        "\n" RESULT("cut at limit",
-                                                                                                    "e",
-                                                                                                    "stop",
-                                                                                                    "1") "}\n" RESULT("through",
-                                                                                                                      "fgca",
-                                                                                                                      "length",
-                                                                                                                      "4") "}\n";
+/* In each the prompt is one token. */
+static const struct ending endings[] = {
+    {"\"prompt_ids\": [3]", "efg", "stop", "", 3},
+    {"\"prompt_ids\": [0], \"max_tokens\": 5", "babab", "length", "", 5},
+    {"\"prompt\": \"d\"", "efg", "stop", "", 3},
+    {"\"prompt_ids\": [3], \"max_tokens\": 4", "efg", "stop", "", 3}, /* the end comes last */
+    {"\"prompt_ids\": [3], \"max_tokens\": 3", "efg", "length", "", 3},
+    {"\"prompt_ids\": [6], \"logprobs\": true", "", "stop", ", \"logprobs\": {\"content\": []}", 0},
+    {"\"prompt_ids\": [3], \"stop\": [\"\", \"fg\"], \"return_token_ids\": true", "e", "stop",
+     ", \"token_ids\": [4]", 1},
+    {"\"prompt_ids\": [3], \"stop\": \"fg\", \"max_tokens\": 3", "e", "stop", "", 1},
+    {"\"prompt_ids\": [4], \"ignore_eos\": true, \"max_tokens\": 4", "fgca", "length", "", 4},
+};
+#define ENDING_COUNT (sizeof endings / sizeof endings[0])
+
+static void add_result(struct buf *out, unsigned id, const struct ending *ending) {
+    buf_printf(out,
+               "{\"id\": %u, \"text\": \"%s\", \"finish_reason\": \"%s\", \"usage\": "
+               "{\"prompt_tokens\": 1, \"completion_tokens\": %u}%s}\n",
+               id, ending->text, ending->finish, ending->count, ending->more);
+}
+
+/* Writes the rows of all endings; the results that they should have are in endings_results. */
+static char endings_results[4096];
+
+static void write_endings(void) {
+    struct buf rows, results;
+    buf_init(&rows);
+    buf_init(&results);
+    for (unsigned i = 0; i < ENDING_COUNT; i++) {
+        buf_printf(&rows, "{\"id\": %u, %s}\n", 100 + i, endings[i].row);
+        add_result(&results, 100 + i, &endings[i]);
+    }
+    assert_true(results.len < sizeof endings_results);
+    snprintf(endings_results, sizeof endings_results, "%s", results.data);
+    tiny_write_text(&tiny, "rows.jsonl", rows.data);
+    buf_release(&rows);
+    buf_release(&results);
+}
 
 static void rows_end_as_they_should(void **state) {
     (void)state;
     struct settings settings = defaults();
-    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    write_endings();
     struct job_outcome outcome = must_run(&settings);
     assert_int_equal(outcome.rows_done, 9);
     assert_int_equal(outcome.rows_failed, 0);
@@ -171,7 +181,7 @@ static void rows_end_as_they_should(void **state) {
 
 static void results_do_not_depend_on_batch_pass_or_engine(void **state) {
     (void)state;
-    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    write_endings();
     for (int64_t batch = 1; batch <= 4; batch++) {
         struct settings settings = defaults();
         settings.batch = batch;
@@ -199,12 +209,11 @@ static void bad_rows_have_error_lines_and_the_job_goes_on(void **state) {
         "\"error\"}\n"
         "{\"id\": 3, \"error\": {\"message\": \"the line is JSON, but not an object\", \"line\": "
         "3, "
-        "\"code\": \"invalid_json\"}, \"finish_reason\": \"error\"}\n" RESULT(
-            "b", "efg", "stop", "3") "}\n"
-                                     "{\"id\": \"c\", \"error\": {\"message\": \"the model has no "
-                                     "chat template, which messages "
-                                     "need\", \"line\": 5, \"code\": \"invalid_prompt\"}, "
-                                     "\"finish_reason\": \"error\"}\n");
+        "\"code\": \"invalid_json\"}, \"finish_reason\": \"error\"}\n"
+        "{\"id\": \"b\", \"text\": \"efg\", \"finish_reason\": \"stop\", \"usage\": "
+        "{\"prompt_tokens\": 1, \"completion_tokens\": 3}}\n"
+        "{\"id\": \"c\", \"error\": {\"message\": \"the model has no chat template, which messages "
+        "need\", \"line\": 5, \"code\": \"invalid_prompt\"}, \"finish_reason\": \"error\"}\n");
 }
 
 static void jobs_without_a_row_that_runs_end_well(void **state) {
@@ -265,8 +274,9 @@ static void a_stop_leaves_whole_lines(void **state) {
     (void)state;
     struct settings settings = defaults();
     settings.batch = 2;
-    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    write_endings();
     size_t lines_most = 0;
+    unlink(out_path);
     for (size_t after = 1;; after++) {
         struct job_outcome outcome;
         struct error err = {0};
@@ -324,7 +334,7 @@ static void rows_that_change_while_the_job_runs_end_it(void **state) {
 static void failed_allocations_are_clean_errors(void **state) {
     (void)state;
     struct settings settings = defaults();
-    tiny_write_text(&tiny, "rows.jsonl", endings_rows);
+    write_endings();
     for (uint64_t nth = 1;; nth += 1 + nth / 4) {
         struct job_outcome outcome;
         struct error err = {0};

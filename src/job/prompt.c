@@ -55,7 +55,8 @@ static enum status render(const struct model *model, const struct settings *sett
 static enum status encode(const struct model *model, struct str text, bool adds_special,
                           struct ids *ids, struct error *err) {
     if (model->tokenizer == NULL)
-        return error_set(err, SL_ERR_ENV, "%s has no tokenizer: rows need prompt_ids", model->path);
+        return error_set(err, SL_ERR_ENV, "%s (rows of prompt_ids need no tokenizer)",
+                         model->tokenizer_error.text);
     struct encode_options options = {.adds_special = adds_special};
     return tokenizer_encode(model->tokenizer, text, &options, ids, err);
 }

@@ -5,6 +5,9 @@
 #include "base/mem.h"
 #include "job/row.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #define WINDOW_BYTES ((size_t)256 << 10)
 
 /* State of the look through the file. */
@@ -77,20 +80,30 @@ static enum status scan_file(struct rows_file *rows, struct scan *scan, struct e
     return status;
 }
 
+/* A wrong path is the user's input; what goes wrong with a right one is not. */
+static enum status open_file(const char *path, struct file **file, struct error *err) {
+    struct stat info;
+    enum status status = file_open(path, false, file, err);
+    if (status == SL_OK ||
+        (stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, R_OK) == 0))
+        return status;
+    if (err != NULL)
+        err->status = SL_ERR_INPUT;
+    return SL_ERR_INPUT;
+}
+
 enum status rows_file_open(const char *path, uint64_t limit, uint64_t shard_index,
                            uint64_t shard_count, struct rows_file *rows, struct error *err) {
     struct rows_file made = {0};
     struct scan scan = {
         .line.number = 1, .limit = limit, .shard_index = shard_index, .shard_count = shard_count};
     must(shard_count == 0 || (shard_index >= 1 && shard_index <= shard_count));
-    enum status status = file_open(path, false, &made.file, err);
+    enum status status = open_file(path, &made.file, err);
     if (status == SL_OK)
         status = scan_file(&made, &scan, err);
     if (status != SL_OK) {
         rows_file_close(&made);
-        if (err != NULL)
-            err->status = SL_ERR_INPUT;
-        return SL_ERR_INPUT;
+        return status;
     }
     *rows = made;
     return SL_OK;

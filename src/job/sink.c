@@ -78,14 +78,16 @@ static enum status lock_file(struct sink *sink, bool *is_current, struct error *
     return SL_OK;
 }
 
-/* A regular file: not an input, nothing in it or to be overwritten, its folder writable. */
+/* A regular file: not another file of the job, nothing in it or to be overwritten, its folder
+ * writable. */
 static enum status check_file(struct sink *sink, const struct sink_options *options,
                               const struct stat *info, struct error *err) {
-    for (size_t i = 0; i < SL_SINK_INPUTS; i++) {
-        struct stat input;
-        if (options->inputs[i] != NULL && stat(options->inputs[i], &input) == 0 &&
-            input.st_ino == info->st_ino && input.st_dev == info->st_dev)
-            return error_set(err, SL_ERR_USAGE, "%s is an input of this job, not its output",
+    for (size_t i = 0; i < SL_SINK_OTHERS; i++) {
+        struct stat other;
+        if (options->others[i] != NULL && stat(options->others[i], &other) == 0 &&
+            other.st_ino == info->st_ino && other.st_dev == info->st_dev)
+            return error_set(err, SL_ERR_USAGE,
+                             "%s is used by this job for something else: it cannot be the output",
                              sink->path);
     }
     if (info->st_size > 0 && !options->overwrites)

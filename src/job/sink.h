@@ -13,13 +13,13 @@
 
 struct sink;
 
-#define SL_SINK_INPUTS 2
+#define SL_SINK_OTHERS 3
 
 struct sink_options {
     const char *path;
     bool overwrites;
     bool keeps_input_order;
-    const char *inputs[SL_SINK_INPUTS]; /* files that the output must not be; NULL: none */
+    const char *others[SL_SINK_OTHERS]; /* files that the output must not be; NULL: none */
 };
 /* Opens and locks, and changes nothing: everything that can be refused is refused here. A file that
  * was not there is removed again by sink_close unless sink_begin was called. */

@@ -60,7 +60,7 @@ static void assert_holds(const char *path, const char *expected) {
 }
 
 static struct sink *must_open(const char *path, bool overwrites, bool keeps_input_order) {
-    struct sink_options options = {path, overwrites, keeps_input_order, {NULL, NULL}};
+    struct sink_options options = {path, overwrites, keeps_input_order, {NULL}};
     struct sink *sink;
     struct error err = {0};
     if (sink_open(&options, &sink, &err) != SL_OK)
@@ -69,7 +69,7 @@ static struct sink *must_open(const char *path, bool overwrites, bool keeps_inpu
 }
 
 static void refuses(const char *path, enum status status, const char *says) {
-    struct sink_options options = {path, false, true, {NULL, NULL}};
+    struct sink_options options = {path, false, true, {NULL}};
     struct sink *sink = NULL;
     struct error err = {0};
     assert_int_equal(sink_open(&options, &sink, &err), status);
@@ -151,15 +151,15 @@ static void places_that_cannot_be_written_are_refused(void **state) {
     }
 }
 
-static void an_input_is_not_an_output(void **state) {
+static void other_files_of_the_job_are_no_output(void **state) {
     (void)state;
     const char *path = in_folder("rows");
     write_text(path, "{}\n");
-    struct sink_options options = {path, true, true, {NULL, path}};
+    struct sink_options options = {path, true, true, {NULL, NULL, path}};
     struct sink *sink;
     struct error err = {0};
     assert_int_equal(sink_open(&options, &sink, &err), SL_ERR_USAGE);
-    assert_non_null(strstr(err.text, "is an input"));
+    assert_non_null(strstr(err.text, "for something else"));
     assert_holds(path, "{}\n");
     unlink(path);
 }
@@ -172,7 +172,7 @@ static void a_second_run_is_refused_with_the_pid_of_the_first(void **state) {
     assert_true(child >= 0);
     if (child == 0) {
         char expected[64];
-        struct sink_options options = {path, true, true, {NULL, NULL}};
+        struct sink_options options = {path, true, true, {NULL}};
         struct sink *other;
         struct error err = {0};
         snprintf(expected, sizeof expected, "(process %ld)", (long)parent);
@@ -308,7 +308,7 @@ int main(void) {
         cmocka_unit_test(a_file_that_was_not_begun_is_removed),
         cmocka_unit_test(old_content_is_kept_without_overwrite),
         cmocka_unit_test(places_that_cannot_be_written_are_refused),
-        cmocka_unit_test(an_input_is_not_an_output),
+        cmocka_unit_test(other_files_of_the_job_are_no_output),
         cmocka_unit_test(a_second_run_is_refused_with_the_pid_of_the_first),
         cmocka_unit_test(links_are_written_through),
         cmocka_unit_test(devices_are_written_to_and_stay),

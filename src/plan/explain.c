@@ -25,11 +25,11 @@ static void add_time(double seconds, struct buf *out) {
     if (seconds < 1)
         buf_add(out, STR("less than a second"));
     else if (seconds < 120)
-        buf_printf(out, "%.0f s", seconds);
+        buf_printf(out, "about %.0f s", seconds);
     else if (seconds < 7200)
-        buf_printf(out, "%.0f min", seconds / 60);
+        buf_printf(out, "about %.0f min", seconds / 60);
     else
-        buf_printf(out, "%.1f h", seconds / 3600);
+        buf_printf(out, "about %.1f h", seconds / 3600);
 }
 
 static void add_amount(struct buf *out, const char *before, uint64_t bytes, const char *after) {
@@ -68,10 +68,10 @@ static void add_hours(const struct plan *plan, struct buf *out) {
                plan->pass_tokens);
     if (plan->slab_count > 0)
         add_amount(out, ", each reading ", plan->pass_bytes, "");
-    buf_add(out, STR("; about "));
+    buf_add(out, STR("; "));
     add_time(plan->seconds, out);
     add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
-               "/s ");
+               "/s, ");
     buf_printf(out, "%s). ", plan->rate_source);
 }
 
