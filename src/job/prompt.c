@@ -6,6 +6,15 @@
 #include "job/prompt.h"
 
 #include "base/clock.h"
+#include "text/content.h"
+
+#include <string.h>
+
+struct prompt_source {
+    const struct model *model;
+    const struct settings *settings;
+    const struct row *row;
+};
 
 /* Ids that the model has an embedding for; of a model opened for its text alone, ids with a token.
  */
@@ -29,8 +38,12 @@ static enum status check_ids(const struct model *model, const struct ids *ids, s
     return SL_OK;
 }
 
-static enum status render(const struct model *model, const struct settings *settings,
-                          const struct row *row, bool is_run, struct buf *text, struct error *err) {
+/* places: where content stands in the text, with --content-specials text; else none. */
+static enum status render(const struct prompt_source *source, bool is_run, struct buf *text,
+                          struct content_places *places, struct error *err) {
+    const struct model *model = source->model;
+    const struct settings *settings = source->settings;
+    const struct row *row = source->row;
     const struct template *template = model->template;
     if (row->tools != NULL && row->tools->count > 0 && model->tool_template != NULL)
         template = model->tool_template;
@@ -49,16 +62,42 @@ static enum status render(const struct model *model, const struct settings *sett
         .now = settings->has_epoch ? settings->epoch : clock_wall_seconds(),
         .is_utc = settings->has_epoch,
     };
-    return chat_render(template, &model->chat_tokens, &request, is_run, text, err);
+    if (strcmp(settings->content_specials, "text") != 0 || model->tokenizer == NULL)
+        return chat_render(template, &model->chat_tokens, &request, is_run, text, err);
+    const struct content_template whole = {template, &model->chat_tokens, model->tokenizer};
+    return content_render(&whole, &request, is_run, text, places, err);
 }
 
-static enum status encode(const struct model *model, struct str text, bool adds_special,
-                          struct ids *ids, struct error *err) {
+static enum status encode(const struct model *model, struct str text,
+                          const struct encode_options *options, struct ids *ids,
+                          struct error *err) {
     if (model->tokenizer == NULL)
         return error_set(err, SL_ERR_ENV, "%s (rows of prompt_ids need no tokenizer)",
                          model->tokenizer_error.text);
-    struct encode_options options = {.adds_special = adds_special};
-    return tokenizer_encode(model->tokenizer, text, &options, ids, err);
+    return tokenizer_encode(model->tokenizer, text, options, ids, err);
+}
+
+static enum status make_chat(const struct prompt_source *source, bool is_run, struct buf *text,
+                             struct ids *ids, struct error *err) {
+    struct content_places places = {0};
+    struct encode_options options = {0};
+    enum status status = render(source, is_run, text, &places, err);
+    if (status == SL_OK)
+        status = buf_status(text, "a rendered prompt", err);
+    options.plain = places.items;
+    options.plain_count = places.count;
+    if (status == SL_OK)
+        status = encode(source->model, buf_str(text), &options, ids, err);
+    content_places_release(&places);
+    return status;
+}
+
+enum status prompt_holds_specials(const struct model *model, const struct row *row, bool *out,
+                                  struct error *err) {
+    if (row->form == ROW_MESSAGES && model->tokenizer != NULL)
+        return content_holds_specials(model->tokenizer, row->messages, out, err);
+    *out = false;
+    return SL_OK;
 }
 
 enum status prompt_make(const struct model *model, const struct settings *settings,
@@ -77,17 +116,13 @@ enum status prompt_make(const struct model *model, const struct settings *settin
     case ROW_PROMPT:
         if (text != NULL)
             buf_add(text, row->prompt);
-        TRY(encode(model, row->prompt, true, ids, err));
+        TRY(encode(model, row->prompt, &(struct encode_options){.adds_special = true}, ids, err));
         break;
     case ROW_MESSAGES: {
         struct buf own;
         buf_init(&own);
-        struct buf *into = text != NULL ? text : &own;
-        enum status status = render(model, settings, row, is_run, into, err);
-        if (status == SL_OK)
-            status = buf_status(into, "a rendered prompt", err);
-        if (status == SL_OK)
-            status = encode(model, buf_str(into), false, ids, err);
+        const struct prompt_source source = {model, settings, row};
+        enum status status = make_chat(&source, is_run, text != NULL ? text : &own, ids, err);
         buf_release(&own);
         TRY(status);
         break;

@@ -12,5 +12,8 @@
 enum status prompt_make(const struct model *model, const struct settings *settings,
                         const struct row *row, bool is_run, struct buf *text, struct ids *ids,
                         struct error *err);
+/* Whether special tokens of the model are written inside the row's messages. */
+enum status prompt_holds_specials(const struct model *model, const struct row *row, bool *out,
+                                  struct error *err);
 
 #endif

@@ -23,6 +23,7 @@ void added_release(struct added *added) {
     mem_free(added->by_id);
     mem_free(added->raw.nodes);
     mem_free(added->normalized.nodes);
+    mem_free(added->specials.nodes);
     *added = (struct added){0};
 }
 
@@ -102,6 +103,11 @@ enum status added_finish(struct added *added, const struct normalizer *normalize
         struct added_trie *trie = token->is_normalized ? &added->normalized : &added->raw;
         if (status == SL_OK && form.text.len && !trie_add(trie, form.text, (uint32_t)i))
             status = error_memory(err, form.text.len, "added tokens");
+        if (status == SL_OK && token->is_special &&
+            !trie_add(&added->specials, token->content, (uint32_t)i))
+            status = error_memory(err, token->content.len, "added tokens");
+        if (token->is_special && token->is_normalized)
+            added->has_normalized_special = true;
         token->shown = token->content;
         if (status == SL_OK && token->is_normalized)
             status = component_copy(&added->arena, form.text, &token->shown, err);
@@ -132,26 +138,56 @@ void added_walk_begin(struct added_walk *walk, const struct added *added, bool i
                                 .specials_as_text = specials_as_text};
 }
 
-/* The longest token that stands at `at`; NULL when none does. */
-static const struct added_token *match_at(const struct added_walk *walk, size_t at, size_t *end) {
-    const struct added_trie *trie = walk->trie;
-    uint32_t node = trie->roots[(unsigned char)walk->text.data[at]];
-    uint32_t found = 0;
-    for (size_t i = at; node; i++) {
-        const struct added_node *here = &trie->nodes[node - 1];
-        if (here->token) {
-            found = here->token;
-            *end = i + 1;
-        }
-        node = 0;
-        if (i + 1 < walk->text.len) {
-            unsigned char byte = (unsigned char)walk->text.data[i + 1];
-            node = here->child;
-            while (node && trie->nodes[node - 1].byte != byte)
-                node = trie->nodes[node - 1].sibling;
-        }
+/* The node that the byte leads to from `node`, or from the beginning if that is 0; 0: none. */
+static uint32_t step(const struct added_trie *trie, uint32_t node, unsigned char byte) {
+    if (!node)
+        return trie->roots[byte];
+    node = trie->nodes[node - 1].child;
+    while (node && trie->nodes[node - 1].byte != byte)
+        node = trie->nodes[node - 1].sibling;
+    return node;
+}
+
+size_t added_match_len(const struct added_trie *trie, struct str text, size_t at) {
+    uint32_t node = 0;
+    size_t len = 0;
+    for (size_t i = at; i < text.len; i++) {
+        node = step(trie, node, (unsigned char)text.data[i]);
+        if (!node)
+            break;
+        if (trie->nodes[node - 1].token)
+            len = i + 1 - at;
     }
-    return found ? &walk->added->items[found - 1] : NULL;
+    return len;
+}
+
+/* The longest token that stands at `at`; NULL when none does. Special ones must end at special_end
+ * at the latest. */
+static const struct added_token *match_at(const struct added_walk *walk, size_t at,
+                                          size_t special_end, size_t *end) {
+    const struct added_token *items = walk->added->items;
+    const struct added_token *found = NULL;
+    uint32_t node = 0;
+    for (size_t i = at; i < walk->text.len; i++) {
+        node = step(walk->trie, node, (unsigned char)walk->text.data[i]);
+        if (!node)
+            break;
+        uint32_t token = walk->trie->nodes[node - 1].token;
+        if (!token || (i + 1 > special_end && items[token - 1].is_special))
+            continue;
+        found = &items[token - 1];
+        *end = i + 1;
+    }
+    return found;
+}
+
+/* The next byte from `at` on that no special token may cover. */
+static size_t next_plain(struct added_walk *walk, size_t at) {
+    while (walk->plain_count > 0 && *walk->plain < at) {
+        walk->plain++;
+        walk->plain_count--;
+    }
+    return walk->plain_count > 0 ? *walk->plain : SIZE_MAX;
 }
 
 /* The character that ends at `at`; at must not be 0. */
@@ -183,7 +219,7 @@ bool added_walk_next(struct added_walk *walk, struct added_piece *piece) {
         size_t from = walk->at, to = from;
         const struct added_token *token = NULL;
         if (walk->trie->roots[(unsigned char)text.data[from]])
-            token = match_at(walk, from, &to);
+            token = match_at(walk, from, next_plain(walk, from), &to);
         walk->at = token ? to : from + 1;
         /* A match that does not count is passed over as a whole. */
         if (!token || (walk->specials_as_text && token->is_special) ||

@@ -34,6 +34,8 @@ struct added {
     uint32_t *by_id;       /* index + 1 */
     size_t by_id_cap;
     struct added_trie raw, normalized;
+    struct added_trie specials; /* all special ones, as they are written */
+    bool has_normalized_special;
 };
 
 void added_init(struct added *added);
@@ -46,6 +48,8 @@ enum status added_finish(struct added *added, const struct normalizer *normalize
                          struct error *err);
 const struct added_token *added_get(const struct added *added, uint32_t id); /* NULL: none */
 const struct added_token *added_find(const struct added *added, struct str content);
+/* The longest token of the trie that stands at `at`, in bytes; 0: none does. */
+size_t added_match_len(const struct added_trie *trie, struct str text, size_t at);
 
 /* One walk over a text: stretches of text and tokens in order. */
 struct added_walk {
@@ -53,6 +57,9 @@ struct added_walk {
     const struct added_trie *trie;
     struct str text;
     bool specials_as_text;
+    /* Offsets of bytes that no special token may cover, rising; set after added_walk_begin. */
+    const size_t *plain;
+    size_t plain_count;
     size_t at, done;                 /* looked through; given out */
     const struct added_token *token; /* found, to be given out after the text before it */
     size_t token_end;

@@ -438,7 +438,7 @@ static bool merge_word(const struct bpe *bpe, struct bpe_scratch *scratch, struc
 }
 
 static enum status out_of_memory(struct str word, struct error *err) {
-    return error_set(err, SL_ERR_ROW, "out of memory (a word of %zu bytes)", word.len);
+    return error_memory(err, word.len, "the tokens of a word");
 }
 
 static enum status encode_word(const struct bpe *bpe, struct bpe_scratch *scratch, struct str word,

@@ -127,14 +127,14 @@ static enum status settle_parts(struct work *work, struct json *content) {
         struct str type = STR("text"), text;
         const struct json *part = &content->items[i];
         if (part->kind != JSON_OBJECT)
-            return fail(work, "a part of a message's content is not an object");
+            return fail(work, "a part of its content is not an object");
         json_string(json_get(part, "type"), &type);
         if (!str_is(type, "text"))
             return error_set(work->err, SL_ERR_ROW,
-                             "a message holds a part of type '%.*s'; this model reads text only",
+                             "a part of type '%.*s' in its content; this model reads text only",
                              STR_ARG(type));
         if (!json_string(json_get(part, "text"), &text))
-            return fail(work, "a text part of a message has no member \"text\"");
+            return fail(work, "a text part of its content has no member \"text\"");
     }
     if (template_takes_parts(work->template))
         return SL_OK;
@@ -148,7 +148,7 @@ static enum status prepare_message(struct work *work, const struct json *message
                                    struct json *out) {
     void *memory;
     if (message->kind != JSON_OBJECT)
-        return fail(work, "a message is not an object");
+        return fail(work, "it is not an object");
     TRY(take(work, (size_t)message->count + 2, sizeof(struct json_member), &memory));
     *out = (struct json){.kind = JSON_OBJECT};
     out->members = memory;
@@ -192,7 +192,8 @@ static enum status prepare_messages(struct work *work, struct json *out) {
     if (adds_system)
         TRY(system_message(work, &out->items[0]));
     for (uint32_t i = 0; i < messages->count; i++)
-        TRY(prepare_message(work, &messages->items[i], &out->items[i + adds_system]));
+        if (prepare_message(work, &messages->items[i], &out->items[i + adds_system]) != SL_OK)
+            return error_prefix(work->err, "message %u", i + 1);
     return SL_OK;
 }
 
@@ -310,7 +311,7 @@ static enum status render(struct work *work, const struct chat_tokens *tokens, s
     const struct chat_request *request = work->request;
     struct json messages;
     struct template_input input = {.now = request->now, .is_utc = request->is_utc};
-    struct template_variable *variables;
+    struct template_variable *variables = NULL;
     size_t start = out->len;
     if (request->continues_final_message && request->adds_generation_prompt)
         return fail(work, "continue_final_message and add_generation_prompt exclude one another");

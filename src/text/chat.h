@@ -25,8 +25,13 @@ struct chat_request {
     bool is_utc;
 };
 
-/* Appends the prompt. images_are_errors: an image (or other non-text) part is SL_ERR_ROW (`run`);
- * else the template shows what it makes of it (`render`). */
+/* Appends the prompt; *out is as before when it fails.
+ *
+ * images_are_errors (`run`): content given as parts may hold text alone, an image or other part is
+ * SL_ERR_ROW, and the parts are joined when the template does not go through them itself. Else
+ * (`render`) the template gets them as they are, as in Hugging Face, and shows what it makes of
+ * them.
+ */
 enum status chat_render(const struct template *template, const struct chat_tokens *tokens,
                         const struct chat_request *request, bool images_are_errors, struct buf *out,
                         struct error *err);

@@ -86,7 +86,7 @@ static void what_is_no_conversation_is_refused(void **state) {
     (void)state;
     refuses("x", "[]", "the conversation is empty");
     refuses("x", "\"hi\"", "\"messages\" is not a list");
-    refuses("x", "[\"hi\"]", "a message is not an object");
+    refuses("x", "[\"hi\"]", "message 1: it is not an object");
     refuses("{{ raise_exception('roles must alternate') }}", "[{\"role\":\"user\"}]",
             "roles must alternate");
 }
@@ -165,7 +165,7 @@ static void an_image_part_is_an_error_in_run_alone(void **state) {
     const char *image = "[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]";
     struct chat_request request = {.messages = tree(image)};
     (void)state;
-    refuses("{{ messages[0].content }}", image, "a part of type 'image_url'");
+    refuses("{{ messages[0].content }}", image, "message 1: a part of type 'image_url'");
     refuses("x", "[{\"content\":[1]}]", "is not an object");
     refuses("x", "[{\"content\":[{\"type\":\"text\"}]}]", "no member \"text\"");
     assert_int_equal(

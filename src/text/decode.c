@@ -276,7 +276,7 @@ enum status decoder_run(const struct decoder *decoder, struct decoder_strings *s
         decoder_strings_release(strings);
         *strings = next;
         if (status == SL_OK && next.text.has_failed)
-            status = error_set(err, SL_ERR_ROW, "out of memory (decoding)");
+            status = error_memory(err, next.text.len, "decoding");
     }
     TRY(status);
     for (size_t i = 0; i < strings->count; i++) {
@@ -287,7 +287,7 @@ enum status decoder_run(const struct decoder *decoder, struct decoder_strings *s
         buf_add(out, string_at(strings, i));
     }
     if (strings->text.has_failed || out->has_failed)
-        return error_set(err, SL_ERR_ROW, "out of memory (decoding)");
+        return error_memory(err, out->len, "decoding");
     return SL_OK;
 }
 

@@ -203,7 +203,7 @@ static enum status run_step(const struct normalizer_step *step, struct normalize
         break;
     }
     if (out->has_failed)
-        return error_set(err, SL_ERR_ROW, "out of memory (a text of %zu bytes)", text.len);
+        return error_memory(err, text.len, "a normalized text");
     state->text = buf_str(out);
     return SL_OK;
 }

@@ -152,8 +152,7 @@ static enum status give_word(const struct walk *walk, struct str text) {
         buf_clear(bytes);
         must(spelling_to_bytes(text, bytes));
         if (bytes->has_failed)
-            return error_set(walk->err, SL_ERR_ROW, "out of memory (a word of %zu bytes)",
-                             text.len);
+            return error_memory(walk->err, text.len, "a word");
         text = buf_str(bytes);
     }
     return walk->sink->word(walk->sink->context, text, walk->err);
@@ -179,7 +178,7 @@ static enum status run_from(const struct walk *walk, size_t index, struct str te
         spelling_add(text, out);
     }
     if (out->has_failed)
-        return error_set(walk->err, SL_ERR_ROW, "out of memory (a text of %zu bytes)", text.len);
+        return error_memory(walk->err, text.len, "the words of a text");
     if (step->kind == PRETOKENIZER_SPACE_FIRST || step->kind == PRETOKENIZER_SPELL ||
         (step->kind == PRETOKENIZER_METASPACE && !step->cuts))
         return run_from(walk, index + 1, buf_str(out), is_first);

@@ -142,6 +142,30 @@ static void byte_level_has_the_gpt2_regex(void **state) {
     check("{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}", "a b", "a b|");
 }
 
+/* Values: the tokenizers library 0.22.2, the patterns of Llama 3 and of Qwen 2. */
+static void numbers_newlines_and_spaces_are_cut_as_the_pattern_says_of_case_17(void **state) {
+    (void)state;
+#define PATTERN(numbers)                                                                           \
+    SPLIT("\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|"      \
+          "\\\\p{N}" numbers "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|"      \
+          "\\\\s+(?!\\\\S)|\\\\s+\"",                                                              \
+          "Isolated", "false")
+    static const char *const patterns[] = {PATTERN("{1,3}"), PATTERN("")};
+    check(patterns[0], "12345678", "123|456|78|");
+    check(patterns[1], "12345678", "1|2|3|4|5|6|7|8|");
+    check(patterns[0], "١٢٣٤", "١٢٣|٤|");
+    check(patterns[1], "١٢٣٤", "١|٢|٣|٤|");
+    for (size_t i = 0; i < 2; i++) {
+        check(patterns[i], "a\n\n\n b", "a|\n\n\n| b|");
+        check(patterns[i], "   \n  x", "   \n| | x|");
+        check(patterns[i], "a  \n\n  b   ", "a|  \n\n| | b|   |");
+        check(patterns[i], "x!\n\ny", "x|!\n\n|y|");
+        check(patterns[i], "IT'S", "IT|'S|");
+        check(patterns[i], "don’t", "don|’t|");
+    }
+#undef PATTERN
+}
+
 static void sequence_cuts_piece_by_piece(void **state) {
     (void)state;
     check("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":"
@@ -211,6 +235,7 @@ int main(void) {
         cmocka_unit_test(white_space_falls_away),
         cmocka_unit_test(metaspace_has_three_schemes),
         cmocka_unit_test(byte_level_has_the_gpt2_regex),
+        cmocka_unit_test(numbers_newlines_and_spaces_are_cut_as_the_pattern_says_of_case_17),
         cmocka_unit_test(sequence_cuts_piece_by_piece),
         cmocka_unit_test(steps_behind_byte_level_see_spelled_bytes),
         cmocka_unit_test(null_leaves_texts_whole),

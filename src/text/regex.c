@@ -249,7 +249,7 @@ static bool prepare(struct regex_scan *scan) {
 enum status regex_scan_begin(struct regex_scan *scan, struct str text, struct error *err) {
     const struct regex *regex = scan->regex;
     if (!prepare(scan) || !mem_grow((void **)&scan->kinds, &scan->kinds_cap, text.len + 1, 1)) {
-        return error_set(err, SL_ERR_ROW, "out of memory (a regex over %zu bytes)", text.len);
+        return error_memory(err, text.len, "a regex over a text");
     }
     scan->text = text;
     scan->at_char = scan->at_byte = scan->search_from = 0;
@@ -302,7 +302,7 @@ enum status regex_scan_next(struct regex_scan *scan, bool *found, size_t *from, 
         if (code == PCRE2_ERROR_JIT_STACKLIMIT && !scan->jit_stack) {
             scan->jit_stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES_MAX, NULL);
             if (!scan->jit_stack)
-                return error_set(err, SL_ERR_ROW, "out of memory (a regex over a text)");
+                return error_memory(err, JIT_STACK_BYTES_MAX, "a regex over a text");
             pcre2_jit_stack_assign(scan->match_context, NULL, scan->jit_stack);
             continue;
         }

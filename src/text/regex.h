@@ -35,7 +35,7 @@ struct regex_scan {
 
 void regex_scan_init(struct regex_scan *scan, const struct regex *regex);
 void regex_scan_release(struct regex_scan *scan);
-/* text must be valid UTF-8 and live until the walk is over. SL_ERR_ROW when memory is out. */
+/* text must be valid UTF-8 and live until the walk is over. SL_ERR_ENV when memory is out. */
 enum status regex_scan_begin(struct regex_scan *scan, struct str text, struct error *err);
 /* The next match that does not overlap the last, as byte offsets. Empty matches right behind a
  * match are passed over, as Rust's and Oniguruma's iterators do. *found false: no more. SL_ERR_ROW

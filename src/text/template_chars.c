@@ -187,7 +187,7 @@ static enum status lower_at(struct render *render, struct str text, size_t from,
         *len = chars_lower(c, out);
         return SL_OK;
     }
-    TRY(value_charge(render, text.len / 64 + 1));
+    TRY(value_charge(render, text.len / 32 + 1));
     out[0] = is_final_sigma(text, from, from + 2) ? 0x3C2 : 0x3C3;
     *len = 1;
     return SL_OK;
@@ -198,7 +198,7 @@ enum status text_case(struct render *render, struct str text, enum text_case how
     struct buf *buf = &render->scratch;
     size_t mark = buf->len;
     bool was_cased = false;
-    TRY(value_charge(render, text.len / 8 + 1));
+    TRY(value_charge(render, text.len / 2 + 1));
     for (size_t at = 0; at < text.len;) {
         size_t from = at, len;
         uint32_t c = utf8_next(text, &at), mapped[3];

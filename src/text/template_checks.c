@@ -123,12 +123,14 @@ static enum status check_test(struct render *render, const struct call *call, st
 static enum status check_upper(struct render *render, const struct call *call, struct value *out) {
     struct str text;
     TRY(repr_str(render, &call->self, &text));
+    TRY(value_charge(render, text.len / 4));
     return answer(out, text_has_case(text, true));
 }
 
 static enum status check_lower(struct render *render, const struct call *call, struct value *out) {
     struct str text;
     TRY(repr_str(render, &call->self, &text));
+    TRY(value_charge(render, text.len / 4));
     return answer(out, text_has_case(text, false));
 }
 

@@ -235,7 +235,7 @@ enum status value_contains(struct render *render, const struct value *container,
             return value_fail(render, "'in <string>' requires string as left operand, not %s",
                               value_type(value));
         *out = text_find(container->text, value->text, 0) != SIZE_MAX;
-        return value_charge(render, (container->text.len + value->text.len) / 64);
+        return value_charge(render, (container->text.len + value->text.len) / 32);
     case VALUE_DICT:
         TRY(dict_find(render, container->dict, value, &entry));
         *out = entry != NULL;
@@ -298,7 +298,7 @@ static enum status hash(struct render *render, const struct value *value, unsign
         return SL_OK;
     case VALUE_TEXT:
         *out = mix(4, str_hash(value->text));
-        return value_charge(render, value->text.len / 64);
+        return value_charge(render, value->text.len / 16);
     case VALUE_TUPLE:
         *out = 5;
         TRY(value_items(render, value->list));

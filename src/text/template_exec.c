@@ -19,6 +19,7 @@ static struct value *find_binding(struct scope *scope, uint32_t symbol) {
 static enum status resolve(struct render *render, uint32_t symbol, struct value *out) {
     struct str name = render->template->symbol_names[symbol];
     const struct template_input *input = render->input;
+    TRY(value_charge(render, input->count / 16));
     for (size_t i = input->count; i-- > 0;)
         if (str_equal(input->variables[i].name, name))
             return value_from_json(render, input->variables[i].value, out);
@@ -34,6 +35,7 @@ static enum status resolve(struct render *render, uint32_t symbol, struct value 
 static enum status lookup(struct render *render, uint32_t symbol, struct value *out) {
     for (struct scope *scope = render->scope; scope->parent != NULL; scope = scope->parent) {
         struct value *value = find_binding(scope, symbol);
+        TRY(value_charge(render, scope->count / 16));
         if (value != NULL) {
             *out = *value;
             return SL_OK;
@@ -57,6 +59,7 @@ static enum status bind(struct render *render, uint32_t symbol, const struct val
         return SL_OK;
     }
     struct value *old = find_binding(scope, symbol);
+    TRY(value_charge(render, scope->count / 16));
     if (old != NULL) {
         *old = *value;
         return SL_OK;
@@ -420,6 +423,7 @@ static enum status bind_params(struct render *render, const struct node *node,
     for (const struct node *param = node->macro.params; param != NULL;
          param = param->next, index++) {
         struct value value;
+        TRY(value_charge(render, arguments->named_count / 16));
         if (index < arguments->count)
             value = arguments->items[index];
         else if (take_named(arguments, param->param.name, &value))

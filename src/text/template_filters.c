@@ -86,7 +86,7 @@ static enum status filter_trim(struct render *render, const struct call *call, s
         if (chars.data == NULL)
             chars = STR("");
     }
-    TRY(value_charge(render, (chars.len + 1) * (out->text.len / 64 + 1)));
+    TRY(value_charge(render, (chars.len + 1) * (out->text.len / 16 + 1)));
     out->text = text_strip(out->text, TEXT_BOTH, chars);
     out->room = NULL;
     return SL_OK;
@@ -213,7 +213,7 @@ static enum status filter_wordcount(struct render *render, const struct call *ca
         was_word = is_word;
     }
     *out = value_int(count);
-    return value_charge(render, text.text.len / 16);
+    return value_charge(render, text.text.len / 4);
 }
 
 /* Tags and comments go, white space between words becomes one space, entities are read. */
@@ -268,7 +268,7 @@ static enum status add_quoted(struct render *render, const struct value *value, 
         else
             buf_printf(buf, "%%%02X", c);
     }
-    return value_charge(render, text.len / 16);
+    return value_charge(render, text.len);
 }
 
 static enum status filter_urlencode(struct render *render, const struct call *call,
@@ -361,6 +361,8 @@ static enum status filter_int(struct render *render, const struct call *call, st
     *out = call->self;
     if (call->self.kind == VALUE_BIG)
         return SL_OK;
+    if (call->self.kind == VALUE_TEXT)
+        TRY(value_charge(render, call->self.text.len / 16));
     if (call->self.kind == VALUE_TEXT && base >= 0 && base <= 36 &&
         number_read_int(call->self.text, (int)base, out))
         return SL_OK;
@@ -382,6 +384,8 @@ static enum status filter_float(struct render *render, const struct call *call, 
     double real;
     if (call->self.kind == VALUE_UNDEFINED)
         return value_use_undefined(render, &call->self);
+    if (call->self.kind == VALUE_TEXT)
+        TRY(value_charge(render, call->self.text.len / 16));
     if (number_as_double(&call->self, &real) ||
         (call->self.kind == VALUE_TEXT && number_read_float(call->self.text, &real)))
         *out = value_float(real);

@@ -426,6 +426,7 @@ static enum status find_field(struct render *render, struct str name, const stru
         *out = args->items[index];
     } else {
         size_t i = 0;
+        TRY(value_charge(render, args->named_count / 16));
         while (i < args->named_count && !str_equal(args->named[i].name, first))
             i++;
         if (i == args->named_count)

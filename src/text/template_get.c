@@ -87,7 +87,7 @@ static enum status text_at(struct render *render, const struct value *text, int6
     size_t length = text_length(text->text);
     int64_t at = index < 0 ? index + (int64_t)length : index;
     *is_there = at >= 0 && at < (int64_t)length;
-    TRY(value_charge(render, text->text.len / 64));
+    TRY(value_charge(render, text->text.len / 16));
     if (!*is_there)
         return SL_OK;
     size_t from = text_offset(text->text, (size_t)at), next = from;
@@ -171,7 +171,7 @@ static size_t clamp_slice(const struct value bounds[3], int64_t length, int64_t 
 
 static enum status slice_text(struct render *render, const struct value *text, int64_t start,
                               int64_t step, size_t count, struct value *out) {
-    TRY(value_charge(render, text->text.len / 32));
+    TRY(value_charge(render, text->text.len / 16));
     if (step == 1) {
         struct str rest =
             str_cut(text->text, text_offset(text->text, (size_t)start), text->text.len);

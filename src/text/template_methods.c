@@ -52,7 +52,7 @@ static enum status strip(struct render *render, const struct call *call, enum te
                          struct value *out) {
     struct str chars;
     TRY(optional_text(render, &call->args[0], "strip's argument", &chars));
-    TRY(value_charge(render, (chars.len + 1) * (call->self.text.len / 64 + 1)));
+    TRY(value_charge(render, (chars.len + 1) * (call->self.text.len / 16 + 1)));
     *out = value_text(text_strip(call->self.text, ends, chars));
     return as_self(call, out);
 }
@@ -104,6 +104,7 @@ static enum status partition(struct render *render, const struct call *call, boo
     TRY(text_need(render, &call->args[0], "partition's separator", &separator));
     if (separator.len == 0)
         return value_fail(render, "empty separator");
+    TRY(value_charge(render, text.len / 32));
     size_t at = text_find(text, separator, 0);
     if (from_right)
         TRY(text_rfind(render, text, separator, &at));
@@ -136,6 +137,11 @@ static enum status method_rpartition(struct render *render, const struct call *c
 static enum status window(struct render *render, const struct call *call, struct str *out,
                           size_t *from, bool *is_past) {
     struct str text = call->self.text;
+    *out = text;
+    *from = 0;
+    *is_past = false;
+    if (call->args[1].kind == VALUE_MISSING && call->args[2].kind == VALUE_MISSING)
+        return value_charge(render, text.len / 32);
     int64_t length = (int64_t)text_length(text), bounds[2] = {0, length};
     for (size_t i = 0; i < 2; i++) {
         const struct value *bound = &call->args[1 + i];
@@ -145,7 +151,7 @@ static enum status window(struct render *render, const struct call *call, struct
         if (bounds[i] < 0)
             bounds[i] = bounds[i] < -length ? 0 : bounds[i] + length;
     }
-    TRY(value_charge(render, text.len / 32));
+    TRY(value_charge(render, text.len / 8));
     *is_past = bounds[0] > length || bounds[0] > bounds[1];
     *from = *is_past ? text.len : text_offset(text, (size_t)bounds[0]);
     size_t to = bounds[1] >= length ? text.len : text_offset(text, (size_t)bounds[1]);
@@ -409,7 +415,7 @@ static enum status all_are(struct render *render, const struct call *call, bool 
     *out = value_bool(text.len > 0);
     for (size_t at = 0; at < text.len && out->boolean;)
         out->boolean = is_one(utf8_next(text, &at));
-    return value_charge(render, text.len / 16);
+    return value_charge(render, text.len / 4);
 }
 
 static bool is_alnum(uint32_t c) {
@@ -462,13 +468,13 @@ static enum status method_isascii(struct render *render, const struct call *call
 static enum status method_isupper(struct render *render, const struct call *call,
                                   struct value *out) {
     *out = value_bool(text_has_case(call->self.text, true));
-    return value_charge(render, call->self.text.len / 16);
+    return value_charge(render, call->self.text.len / 4);
 }
 
 static enum status method_islower(struct render *render, const struct call *call,
                                   struct value *out) {
     *out = value_bool(text_has_case(call->self.text, false));
-    return value_charge(render, call->self.text.len / 16);
+    return value_charge(render, call->self.text.len / 4);
 }
 
 const struct builtin method_text_table[] = {

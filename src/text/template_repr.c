@@ -20,26 +20,40 @@ void repr_add_float(struct buf *buf, double real) {
         json_add_double(buf, real);
 }
 
-/* Python's repr of a text: single quotes unless it holds those and no double ones. */
-static void add_quoted(struct buf *buf, struct str text) {
+/* Python's repr of a text: single quotes unless it holds those and no double ones. Each escape is a
+ * step: a text printed inside a text inside a text doubles its backslashes. */
+static enum status add_quoted(struct render *render, struct buf *buf, struct str text) {
     bool has_single = text_find(text, STR("'"), 0) != SIZE_MAX;
     bool has_double = text_find(text, STR("\""), 0) != SIZE_MAX;
     char quote = has_single && !has_double ? '"' : '\'';
+    size_t plain = 0; /* where what stands as it is, and is not added yet, begins */
     buf_add_char(buf, quote);
     for (size_t at = 0; at < text.len;) {
+        char next = text.data[at];
+        if (next >= ' ' && next <= '~' && next != quote && next != '\\') {
+            at++;
+            continue;
+        }
         size_t from = at;
         uint32_t c = utf8_next(text, &at);
-        const char *escape = c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : NULL;
-        if (escape != NULL)
-            buf_add(buf, str_from(escape));
-        else if (c == (uint32_t)(unsigned char)quote || c == '\\')
-            buf_printf(buf, "\\%c", (char)c);
-        else if (chars_is_printable(c))
-            buf_add(buf, str_cut(text, from, at));
+        char letter = c == '\n'                                          ? 'n'
+                      : c == '\r'                                        ? 'r'
+                      : c == '\t'                                        ? 't'
+                      : c == '\\' || c == (uint32_t)(unsigned char)quote ? (char)c
+                                                                         : '\0';
+        if (letter == '\0' && chars_is_printable(c))
+            continue;
+        TRY(value_charge(render, 8));
+        buf_add(buf, str_cut(text, plain, from));
+        if (letter != '\0')
+            buf_add(buf, (struct str){(const char[]){'\\', letter}, 2});
         else
             buf_printf(buf, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+        plain = at;
     }
+    buf_add(buf, str_cut(text, plain, text.len));
     buf_add_char(buf, quote);
+    return value_charge(render, text.len / 8);
 }
 
 static enum status add_items(struct render *render, struct buf *buf, const struct list *list,
@@ -142,10 +156,9 @@ static enum status add_repr(struct render *render, struct buf *buf, const struct
         repr_add_float(buf, value->real);
         return SL_OK;
     case VALUE_TEXT:
-        TRY(value_charge(render, value->text.len / 16));
         if (value->is_markup)
             buf_add(buf, STR("Markup("));
-        add_quoted(buf, value->text);
+        TRY(add_quoted(render, buf, value->text));
         if (value->is_markup)
             buf_add_char(buf, ')');
         return SL_OK;
@@ -350,7 +363,8 @@ static enum status add_json(const struct json_writer *writer, const struct value
         return SL_OK;
     case VALUE_TEXT:
         add_json_text(writer, value->text);
-        return value_charge(writer->render, value->text.len / 16);
+        return value_charge(writer->render,
+                            value->text.len / 4 * (writer->style->is_ascii ? 8 : 1));
     case VALUE_LIST:
     case VALUE_TUPLE:
         return add_json_list(writer, value->list, depth);

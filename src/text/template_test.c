@@ -3,6 +3,7 @@
 #include "text/template_for_test.h"
 
 #include "base/fault.h"
+#include "base/team.h"
 
 static const char variables[] =
     "{\"x\":5"
@@ -431,6 +432,51 @@ static void templates_that_read_parts_are_known(void **state) {
     }
 }
 
+struct crowd {
+    const struct template *template;
+    const struct template_input *input;
+    struct buf outs[16];
+};
+
+static void render_item(void *ctx, size_t item, size_t worker) {
+    struct crowd *crowd = ctx;
+    (void)worker;
+    assert_int_equal(template_render(crowd->template, crowd->input, &crowd->outs[item], NULL),
+                     SL_OK);
+}
+
+static void threads_render_one_template_at_once(void **state) {
+    struct arena arena;
+    const struct json *json;
+    struct team *team;
+    struct template *template;
+    struct crowd crowd;
+    (void)state;
+    arena_init(&arena);
+    assert_int_equal(json_parse(&arena, STR("[{\"a\":[1,2]},{\"a\":[3]}]"), NULL, &json, NULL),
+                     SL_OK);
+    const struct template_variable items[] = {{STR("m"), json}};
+    const struct template_input input = {.variables = items, .count = 1};
+    assert_int_equal(
+        template_parse(STR("{% macro f(x) %}<{{ x|join(',') }}>{% endmacro %}{% for i in m "
+                           "%}{{ f(i.a) }}{{ i|tojson }}{{ strftime_now('') }}{% endfor %}"),
+                       "T", &template, NULL),
+        SL_OK);
+    crowd.template = template;
+    crowd.input = &input;
+    for (size_t i = 0; i < 16; i++)
+        buf_init(&crowd.outs[i]);
+    assert_int_equal(team_new(4, &team, NULL), SL_OK);
+    team_run(team, render_item, &crowd, 16);
+    team_free(team);
+    for (size_t i = 0; i < 16; i++) {
+        assert_true(str_is(buf_str(&crowd.outs[i]), "<1,2>{\"a\": [1, 2]}<3>{\"a\": [3]}"));
+        buf_release(&crowd.outs[i]);
+    }
+    template_free(template);
+    arena_release(&arena);
+}
+
 /* Every allocation fails once: an error each time, nothing leaks, and in the end it works. */
 static void a_failed_allocation_is_an_error(void **state) {
     const struct str source = STR(
@@ -484,6 +530,7 @@ int main(void) {
         cmocka_unit_test(nesting_is_bounded_in_every_direction),
         cmocka_unit_test(later_variables_win_and_missing_ones_are_none),
         cmocka_unit_test(templates_that_read_parts_are_known),
+        cmocka_unit_test(threads_render_one_template_at_once),
         cmocka_unit_test(a_failed_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,10 @@ size_t text_find(struct str text, struct str needle, size_t from) {
         return SIZE_MAX;
     if (needle.len == 0)
         return from;
+    if (needle.len == 1) {
+        const char *found = memchr(text.data + from, needle.data[0], text.len - from);
+        return found == NULL ? SIZE_MAX : (size_t)(found - text.data);
+    }
     for (; text.len - from >= needle.len; from += window) {
         size_t rest = text.len - from,
                len = rest - needle.len < window ? rest : window + needle.len;
@@ -187,7 +191,7 @@ enum status text_replace(struct render *render, struct str text, struct str old,
                          int64_t count, struct value *out) {
     struct buf *buf = &render->scratch;
     size_t mark = buf->len, at = 0, found;
-    TRY(value_charge(render, text.len / 64 + 1));
+    TRY(value_charge(render, text.len / 32 + 1));
     if (old.len == 0) {
         if (new.len > 0 && text.len >= TEXT_MAX / new.len)
             return value_fail(render, "a text made by replace is too long");
@@ -311,7 +315,7 @@ static enum status split_by(struct parts *parts, struct str text, struct str sep
 enum status text_split(struct render *render, struct str text, struct str separator, int64_t max,
                        bool from_right, struct value *out) {
     struct parts parts = {.render = render};
-    TRY(value_charge(render, text.len / 64 + 1));
+    TRY(value_charge(render, text.len / 32 + 1));
     if (separator.data != NULL && separator.len == 0)
         return value_fail(render, "empty separator");
     if (separator.data == NULL)
@@ -332,7 +336,7 @@ static bool is_line_end(uint32_t c) {
 enum status text_lines(struct render *render, struct str text, bool keeps_ends, struct value *out) {
     struct parts parts = {.render = render};
     size_t from = 0, at = 0;
-    TRY(value_charge(render, text.len / 32 + 1));
+    TRY(value_charge(render, text.len / 8 + 1));
     while (at < text.len) {
         size_t end = at;
         uint32_t c = utf8_next(text, &at);
@@ -351,7 +355,7 @@ enum status text_lines(struct render *render, struct str text, bool keeps_ends, 
 enum status text_escape(struct render *render, struct str text, struct value *out) {
     struct buf *buf = &render->scratch;
     size_t mark = buf->len;
-    TRY(value_charge(render, text.len / 16));
+    TRY(value_charge(render, text.len / 8));
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
         const char *entity = c == '&'    ? "&amp;"

@@ -244,7 +244,7 @@ static enum status iterate_stream(struct render *render, struct stream *stream, 
     return SL_OK;
 }
 
-enum status value_iterate(struct render *render, const struct value *value, struct list *out) {
+static enum status iterate(struct render *render, const struct value *value, struct list *out) {
     switch (value->kind) {
     case VALUE_UNDEFINED:
         *out = (struct list){.count = 0};
@@ -267,6 +267,12 @@ enum status value_iterate(struct render *render, const struct value *value, stru
     default:
         return value_fail(render, "'%s' object is not iterable", value_type(value));
     }
+}
+
+/* Whoever iterates does something with each item: charged here for all of them. */
+enum status value_iterate(struct render *render, const struct value *value, struct list *out) {
+    TRY(iterate(render, value, out));
+    return value_charge(render, out->count);
 }
 
 bool value_is_iterable(const struct value *value) {

@@ -9,10 +9,9 @@
 
 #include "text/template.h"
 
-#define SL_TEMPLATE_MEMORY_MAX ((size_t)256 << 20) /* values of one rendering, bytes */
-#define SL_TEMPLATE_NEST_MAX 600u                  /* levels of lists and dicts looked into */
-#define SL_TEMPLATE_FRAMES_MAX 1500u               /* evaluator calls inside one another */
-#define SL_TEMPLATE_ARGS_MAX 6u                    /* named parameters of a built-in */
+#define SL_TEMPLATE_NEST_MAX 600u    /* levels of lists and dicts looked into */
+#define SL_TEMPLATE_FRAMES_MAX 1500u /* evaluator calls inside one another */
+#define SL_TEMPLATE_ARGS_MAX 6u      /* named parameters of a built-in */
 
 enum value_kind {
     VALUE_MISSING, /* an argument that was not given; templates never see it */

@@ -2,6 +2,7 @@
  * make. Refuses nothing by itself: limits are those of the parts. */
 #include "text/tokenizer.h"
 
+#include "text/plain.h"
 #include "text/tokenizer_parts.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ bool ids_add(struct ids *ids, uint32_t id) {
 }
 
 static enum status out_of_memory(struct error *err) {
-    return error_set(err, SL_ERR_ROW, "out of memory (encoding a text)");
+    return error_memory(err, sizeof(uint32_t), "the tokens of a text");
 }
 
 /* ---- Encoding */
@@ -57,6 +58,7 @@ struct encoder {
     struct pretokenizer_scratch words;
     struct bpe_scratch merges;
     struct buf normalized[2];
+    struct plain plain; /* of the stretch at hand */
     struct ids *ids;
 };
 
@@ -65,8 +67,8 @@ static enum status encode_word(void *context, struct str word, struct error *err
     return bpe_encode(&encoder->tokenizer->bpe, &encoder->merges, word, encoder->ids, err);
 }
 
-/* A stretch of raw text without raw added tokens. */
-static enum status encode_stretch(struct encoder *encoder, struct str text, bool is_first,
+/* A stretch of raw text without raw added tokens; it begins at offset. */
+static enum status encode_stretch(struct encoder *encoder, struct str text, size_t offset,
                                   struct error *err) {
     const struct tokenizer *tokenizer = encoder->tokenizer;
     struct normalized form;
@@ -75,11 +77,17 @@ static enum status encode_stretch(struct encoder *encoder, struct str text, bool
     struct added_walk walk;
     struct added_piece piece;
     added_walk_begin(&walk, &tokenizer->added, true, form.text, encoder->options->specials_as_text);
+    if (encoder->options->plain_count > 0 && tokenizer->added.has_normalized_special) {
+        const struct plain_source source = {encoder->options->plain, encoder->options->plain_count,
+                                            text, offset, form.text};
+        TRY(plain_map(&encoder->plain, tokenizer, &source, err));
+        walk.plain = encoder->plain.items;
+        walk.plain_count = encoder->plain.count;
+    }
     while (added_walk_next(&walk, &piece)) {
         if (!piece.token)
             TRY(pretokenizer_run(&tokenizer->pretokenizer, &encoder->words, piece.text,
-                                 is_first && piece.offset == 0 && !form.lost_beginning, &sink,
-                                 err));
+                                 offset + piece.offset == 0 && !form.lost_beginning, &sink, err));
         else if (!ids_add(encoder->ids, piece.token->id))
             return out_of_memory(err);
     }
@@ -91,9 +99,11 @@ static enum status encode_text(struct encoder *encoder, struct str text, struct 
     struct added_piece piece;
     added_walk_begin(&walk, &encoder->tokenizer->added, false, text,
                      encoder->options->specials_as_text);
+    walk.plain = encoder->options->plain;
+    walk.plain_count = encoder->options->plain_count;
     while (added_walk_next(&walk, &piece)) {
         if (!piece.token)
-            TRY(encode_stretch(encoder, piece.text, piece.offset == 0, err));
+            TRY(encode_stretch(encoder, piece.text, piece.offset, err));
         else if (!ids_add(encoder->ids, piece.token->id))
             return out_of_memory(err);
     }
@@ -120,6 +130,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct str text,
     pretokenizer_scratch_init(&encoder.words, &tokenizer->pretokenizer);
     enum status status = SL_OK;
     if (utf8_valid_len(text) != text.len) {
+        must(options->plain_count == 0); /* offsets would no longer be those of the text */
         utf8_add_lossy(&valid, text);
         text = buf_str(&valid);
         if (valid.has_failed)
@@ -135,6 +146,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct str text,
         ids->count = count_before;
     pretokenizer_scratch_release(&encoder.words);
     bpe_scratch_release(&encoder.merges);
+    plain_release(&encoder.plain);
     buf_release(&encoder.normalized[1]);
     buf_release(&encoder.normalized[0]);
     buf_release(&valid);
@@ -159,7 +171,7 @@ enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *
         if (!token.data || (skips_special && tokenizer_is_special(tokenizer, ids[i])))
             continue;
         if (!decoder_strings_add(&strings, token))
-            status = error_set(err, SL_ERR_ROW, "out of memory (decoding %zu tokens)", count);
+            status = error_memory(err, strings.text.len + token.len, "the text of tokens");
     }
     if (status == SL_OK)
         status = decoder_run(&tokenizer->decoder, &strings, out, err);
@@ -192,6 +204,21 @@ struct str tokenizer_token(const struct tokenizer *tokenizer, uint32_t id) {
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id) {
     const struct added_token *token = added_get(&tokenizer->added, id);
     return token && token->is_special;
+}
+
+size_t tokenizer_special_at(const struct tokenizer *tokenizer, struct str text, size_t at) {
+    return added_match_len(&tokenizer->added.specials, text, at);
+}
+
+size_t tokenizer_added_at(const struct tokenizer *tokenizer, struct str text, size_t at) {
+    size_t raw = added_match_len(&tokenizer->added.raw, text, at);
+    size_t normalized = added_match_len(&tokenizer->added.normalized, text, at);
+    size_t len = raw > normalized ? raw : normalized;
+    return len > tokenizer_special_at(tokenizer, text, at) ? len : 0;
+}
+
+bool tokenizer_special_begins(const struct tokenizer *tokenizer, char byte) {
+    return tokenizer->added.specials.roots[(unsigned char)byte] != 0;
 }
 
 void tokenizer_running_bytes(const struct tokenizer *tokenizer, uint32_t id, bool is_first,

@@ -55,6 +55,10 @@ bool ids_add(struct ids *ids, uint32_t id); /* false when memory is out */
 struct encode_options {
     bool adds_special;     /* what the post-processor adds by itself (BOS, ..) */
     bool specials_as_text; /* special tokens written in the text are plain text */
+    /* Offsets in the text, rising, of bytes that no special token may cover: places that come from
+     * others than the one who wrote the template (text/content.h). */
+    const size_t *plain;
+    size_t plain_count;
 };
 
 /* Appends the ids of text (UTF-8; invalid parts are read as U+FFFD) to ids. SL_ERR_ROW when a limit
@@ -74,6 +78,12 @@ bool tokenizer_find(const struct tokenizer *tokenizer, struct str content,
 /* The token's string as in the vocabulary (byte-level spelling); empty when there is none. */
 struct str tokenizer_token(const struct tokenizer *tokenizer, uint32_t id);
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
+/* How many bytes of text a special token takes that is written at `at`: the longest; 0: none. */
+size_t tokenizer_special_at(const struct tokenizer *tokenizer, struct str text, size_t at);
+/* The same for added tokens that are not special. */
+size_t tokenizer_added_at(const struct tokenizer *tokenizer, struct str text, size_t at);
+/* Whether some special token's text begins with this byte. */
+bool tokenizer_special_begins(const struct tokenizer *tokenizer, char byte);
 /* Appends the raw bytes that id stands for in running text (may be part of a character). For stop
  * texts, logprobs. */
 void tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, struct buf *out);
