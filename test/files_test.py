@@ -109,6 +109,33 @@ class Files(Suite):
         true(done.code != 0 and "endfoor" in done.err + json.dumps(done.results), done.err)
         equal(self.run(model, ROW, "--max-tokens", 2).code, 0)
 
+    def check_an_unusable_template_costs_its_rows_and_no_others(self):
+        model, chat = self.model(), {"id": 1, "messages": [{"role": "user", "content": "x"}]}
+        (model / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfoor %}")
+        done = self.run(model, [chat, {"id": 2, "prompt": "x", "max_tokens": 2}])
+        equal((done.code, len(done.results)), (1, 2), done.err)
+        true("endfoor" in done.row(1)["error"]["message"] and done.row(1)["error"]["line"] == 1, done.row(1))
+        true("error" not in done.row(2), done.row(2))
+        true("endfoor" in done.err.partition("plan:")[0], f"not told before the plan: {done.err!r}")
+        rows = self.rows([chat])
+        for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):
+            refused(self.command(*command), 3, "endfoor")
+        equal(self.command("render", model, rows).code, 1)
+
+    def check_without_a_tokenizer_rows_of_text_are_errors_and_ids_run(self):
+        model = self.model()
+        (model / "tokenizer.json").unlink()
+        done = self.run(model, [{"id": 1, "prompt": "x"}, {"id": 2, "prompt_ids": [40], "max_tokens": 2}], "--token-ids")
+        equal(done.code, 1, done.err)
+        true("tokenizer.json" in done.row(1)["error"]["message"], done.row(1))
+        equal(len(done.row(2)["token_ids"]), 2)
+        refused(self.run(model, [{"id": 1, "prompt": "x"}], "--token-ids"), 3, "tokenizer.json")
+
+    def check_a_base_that_is_guessed_is_a_warning(self):
+        model = self.model()
+        self.config(model, rope_theta="absent", rope_parameters="absent")
+        refused(self.run(model, ROW, "--max-tokens", 2), 0, "rope_theta")
+
     def check_without_a_template_chat_rows_are_refused_and_prompts_run(self):
         model = self.model()
         path = model / "tokenizer_config.json"

@@ -137,6 +137,50 @@ class Jobs(Suite):
     def check_duplicate_ids_are_refused_with_both_lines(self):
         refused(self.run(self.model(), [{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "x"}, {"id": "a", "prompt": "y"}]), 2, "1", "3", "a")
 
+    def check_rows_that_the_budget_cannot_hold_are_their_own_errors(self):
+        model = self.model("--hidden", 256, "--layers", 8, "--context", 200000)
+        rows = self.rows([{"id": "short", "prompt": "x", "max_tokens": 3}, {"id": "long", "prompt": "x", "ignore_eos": True, "max_tokens": 150000}])
+        refused(self.command("plan", model, rows, "--memory", "1M"), 3, "--memory")
+        done = self.run(model, rows, "--memory", "60M")
+        equal(done.code, 1, done.err)
+        equal(done.row("short")["usage"]["completion_tokens"], 3)
+        error = done.row("long")["error"]
+        equal((error["code"], error["line"]), ("too_long", 2))
+        amount = re.search(r"--memory (\d+[KM])", error["message"])[1]
+        true(amount in done.err, f"{amount} is not in {done.err!r}")
+        equal([self.command("plan", model, rows, "--memory", m).code for m in ("60M", amount)], [1, 0])
+        planned = json.loads(self.command("plan", model, rows, "--memory", "60M", "--json").out)
+        equal(planned["rows"], 1)
+
+    def check_a_stop_before_the_first_result_leaves_no_file(self):
+        model, out = self.model("--hidden", 256, "--layers", 8, "--context", 100000), self.folder() / "out.jsonl"
+        rows = self.rows([{"id": i, "prompt": "x", "ignore_eos": True, "max_tokens": 50000} for i in range(3)])
+        done = self.run(model, rows, "--time-box", "1s", out=out)
+        equal((done.code, out.exists(), list(out.parent.iterdir())), (130, False, []), done.err)
+        true("run the same command again" in done.err and "overwrite" not in done.err, done.err)
+
+    def check_render_refuses_and_warns_as_run_does(self):
+        model = self.model()
+        twice = self.command("render", model, self.rows([{"id": "a", "prompt": "x"}, {"prompt": "x"}, {"id": "a", "prompt": "y"}]))
+        refused(twice, 2, "lines 1 and 3 have the same id")
+        equal(twice.out, b"")
+        odd = self.command("render", model, self.rows([b'{"prompt": "a\\ud800", "note": 1}', b'{"prompt": "\\udc00", "note": 2}']))
+        equal((odd.code, odd.err.count("note"), odd.err.count("surrogate"), len(odd.out.splitlines())), (0, 1, 1, 2), odd.err)
+
+    def check_what_this_build_lacks_is_refused_with_one_code(self):
+        model, rows = self.model(), self.job()
+        for options in (("--kernels", "amx"), ("--kernels", "avx512bf16"), ("--reader", "uring"), ("--checksum",), ("--precision", "4")):
+            for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):
+                refused(self.command(*command, *options), 3, options[0])
+        for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):
+            refused(self.command(*command, "--chunk", "3"), 2, "--chunk")
+
+    def check_the_command_line_wins_over_the_config_file(self):
+        model, config = self.model(), self.folder() / "job.conf"
+        config.write_text("max-tokens = 2\nignore-eos\n")
+        for options in (("--max-tokens", 3, "--config", config), ("--config", config, "--max-tokens", 3)):
+            equal(self.run(model, [{"id": 1, "prompt": "x"}], *options).row(1)["usage"]["completion_tokens"], 3)
+
     def check_wrong_usage_names_the_option(self):
         model, rows = self.model(), self.job()
         refused(self.run(model, rows, "--max-tokens", "many"), 2, "max-tokens")

@@ -21,7 +21,9 @@ const struct command command_table[] = {
      FOR_RUN, cmd_run},
     {"plan", "plan MODEL ROWS [options]", "say what run would decide, and run nothing",
      "Reads the rows and the headers of the model, and prints engine, memory, batch and time with\n"
-     "the sum behind them. Takes the options of run.\n",
+     "the sum behind them. Takes the options of run, and refuses what run refuses. Exit code 1: "
+     "the\n"
+     "memory budget cannot hold some of the rows, which are errors then.\n",
      FOR_PLAN, cmd_plan},
     {"show", "show MODEL [--json]", "what a model is",
      "Family, sizes, number formats, end-of-text tokens with their sources, chat template, "

@@ -77,10 +77,6 @@ static void clear(struct order *order) {
     buf_release(&order->config_text);
 }
 
-static enum status make_plan(struct order *order, struct error *err) {
-    return plan_make(order->job.model, &order->job.settings, &order->job.totals, &order->plan, err);
-}
-
 static enum status note_plan(struct order *order, struct error *err) {
     struct buf text;
     buf_init(&text);
@@ -96,13 +92,17 @@ static enum status note_plan(struct order *order, struct error *err) {
 static void note_stop(const struct order *order) {
     const struct job_outcome *outcome = &order->outcome;
     size_t lines = outcome->rows_done + outcome->rows_failed;
+    const char *s = lines == 1 ? "" : "s";
     if (!sink_is_file(order->sink))
-        log_note("stopped with %zu results written; what went to a stream cannot be resumed",
-                 lines);
+        log_note("stopped with %zu result%s written; what went to a stream cannot be resumed",
+                 lines, s);
+    else if (lines == 0)
+        log_note("stopped before the first result: run the same command again");
     else
-        log_note("stopped with %zu results in %s; the same command with --overwrite starts again "
-                 "(a job cannot be resumed in this version)",
-                 lines, order->settings.output);
+        log_note("stopped with %zu result%s in %s; the same command%s starts again from the "
+                 "beginning (a job cannot be resumed in this version)",
+                 lines, s, order->settings.output,
+                 order->settings.overwrites ? "" : " with --overwrite");
 }
 
 static enum status run(int argc, char **argv, struct order *order, struct error *err) {
@@ -115,7 +115,7 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     TRY(open_job(order, err));
     bool has_work = order->job.totals.count > 0;
     if (has_work) {
-        TRY(make_plan(order, err));
+        TRY(job_plan(&order->job, &order->plan, err));
         TRY(note_plan(order, err));
     }
     return job_run(&order->job, has_work ? &order->plan : NULL, order->sink, &order->outcome, err);
@@ -142,7 +142,7 @@ int cmd_run(int argc, char **argv) {
 static enum status plan(int argc, char **argv, struct order *order, struct error *err) {
     TRY(read_options(argc, argv, FOR_PLAN, order, err));
     TRY(open_job(order, err));
-    TRY(make_plan(order, err));
+    TRY(job_plan(&order->job, &order->plan, err));
     struct buf text;
     buf_init(&text);
     if (order->settings.is_json)
@@ -163,6 +163,8 @@ int cmd_plan(int argc, char **argv) {
     struct error err = {0};
     buf_init(&order.config_text);
     enum status status = plan(argc, argv, &order, &err);
+    /* Rows that this budget cannot hold are errors in `run`, which ends with the same code. */
+    int code = status != SL_OK ? cmd_fail(status, &err) : order.job.too_long > 0 ? 1 : 0;
     clear(&order);
-    return cmd_end(cmd_fail(status, &err));
+    return cmd_end(code);
 }

@@ -22,8 +22,6 @@ static enum status render(int argc, char **argv, struct buf *config_text, size_t
     TRY(options_parse(argc, argv, FOR_RENDER, &settings, operands, 2, &count, config_text, err));
     if (count < 2)
         return error_set(err, SL_ERR_USAGE, "render needs a MODEL and a file of ROWS");
-    if (strcmp(settings.content_specials, "allow") != 0)
-        return error_set(err, SL_ERR_USAGE, "--content-specials text: not in this version");
     settings.rows = operands[1];
     TRY(model_open(operands[0], MODEL_TEXT, &model, err));
     enum status status = job_render(&settings, model, stdout, errors, err);

@@ -14,6 +14,7 @@
 #define FOR_ROWS (FOR_RUN | FOR_PLAN | FOR_RENDER)
 #define AT(member) offsetof(struct settings, member)
 #define INTEGER_MAX 9e18
+#define SIZE_VALUE_MAX 0x1p62
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 
 const struct option option_table[] = {
@@ -37,14 +38,16 @@ const struct option option_table[] = {
      "ends an answer and is cut from it; may be given again, up to 64 times"},
     {"system", 0, "TEXT", NULL, OPTION_TEXT, AT(system), 0, 0, FOR_ROWS, true,
      "system message for rows that have none"},
-    {"memory", 0, "SIZE", NULL, OPTION_SIZE, AT(memory_bytes), 0, 0, FOR_JOB, false,
+    {"memory", 0, "SIZE", NULL, OPTION_SIZE, AT(memory_bytes), 1, SIZE_VALUE_MAX, FOR_JOB, false,
      "hard limit for the process, as 3G, 512M or bytes (85 % of what is free)"},
     {"engine", 0, "NAME", "auto,resident,stream", OPTION_CHOICE, AT(engine), 0, 0, FOR_JOB, false,
      "weights in memory, or read anew for each pass (auto)"},
     {"precision", 0, "NAME", "auto,bf16,8,4", OPTION_CHOICE, AT(precision), 0, 0, FOR_JOB, true,
-     "auto is as published, used unrounded (auto)"},
+     "auto is as published, used unrounded; the others are refused where the model is not "
+     "published "
+     "so, as this version converts nothing (auto)"},
     {"deadline", 0, "HOURS", NULL, OPTION_REAL, AT(deadline_hours), 0, 1e6, FOR_JOB, false,
-     "when the job should have ended (24)"},
+     "when the job should have ended; a hint, without effect in this version (24)"},
     {"batch", 0, "N", NULL, OPTION_INTEGER, AT(batch), 1, 1e9, FOR_JOB, false,
      "most rows at once (what memory allows)"},
     {"pass-tokens", 0, "N", NULL, OPTION_INTEGER, AT(pass_tokens), 1, 1e6, FOR_JOB, false,
@@ -52,21 +55,24 @@ const struct option option_table[] = {
     {"threads", 0, "N", NULL, OPTION_INTEGER, AT(threads), 1, 256, FOR_JOB, false,
      "threads that compute (physical cores that the process may use)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
-     FOR_JOB, true, "portable gives the same bits on every processor (auto)"},
+     FOR_JOB, true,
+     "portable gives the same bits on every processor; avx512bf16 and amx are not in this version "
+     "and refused (auto)"},
     {"kv", 0, "TYPE", "bf16,f32", OPTION_CHOICE, AT(kv), 0, 0, FOR_JOB, true,
      "number format of keys and values (bf16)"},
     {"reader", 0, "NAME", "auto,pool,uring,sync", OPTION_CHOICE, AT(reader), 0, 0, FOR_JOB, false,
-     "how weights are read (auto)"},
-    {"chunk", 0, "SIZE", NULL, OPTION_SIZE, AT(chunk_bytes), 0, 0, FOR_JOB, false,
-     "bytes of one read (auto)"},
+     "how weights are read; uring is not in this version and refused (auto)"},
+    {"chunk", 0, "SIZE", NULL, OPTION_SIZE, AT(chunk_bytes), 0x1p16, 0x1p30, FOR_JOB, false,
+     "bytes of one read, from 64K to 1G (auto)"},
     {"depth", 0, "N", NULL, OPTION_INTEGER, AT(depth), 1, 64, FOR_JOB, false,
      "reads in flight (auto)"},
     {"checksum", 0, NULL, NULL, OPTION_FLAG, AT(has_checksum), 0, 0, FOR_JOB, false,
-     "verify blocks as they are read"},
+     "verify blocks as they are read; not in this version and refused"},
     {"ignore-eos", 0, NULL, NULL, OPTION_FLAG, AT(ignores_eos), 0, 0, FOR_JOB, true,
      "an end-of-text token does not end a row; for measuring"},
     {"content-specials", 0, "NAME", "allow,text", OPTION_CHOICE, AT(content_specials), 0, 0,
-     FOR_ROWS, true, "special tokens written inside a message (allow)"},
+     FOR_ROWS, true,
+     "special tokens written inside a message: they count as such, or are plain text (allow)"},
     {"time-box", 0, "DURATION", NULL, OPTION_DURATION, AT(time_box_seconds), 0, 0, FOR_JOB, false,
      "stop cleanly after 90s, 30m or 8h"},
     {"limit", 0, "N", NULL, OPTION_INTEGER, AT(limit), 1, INTEGER_MAX, FOR_ROWS, true,
@@ -98,7 +104,8 @@ static const struct option config_option = {
     .argument = "FILE",
     .kind = OPTION_TEXT,
     .commands = FOR_ROWS,
-    .help = "a file of these settings, one `name = value` a line; # begins a comment"};
+    .help = "a file of these settings, one `name = value` a line; # begins a comment; the command "
+            "line wins over it"};
 
 void options_defaults(struct settings *settings) {
     *settings = (struct settings){
@@ -161,7 +168,7 @@ bool option_size(struct str text, uint64_t *bytes) {
         if (rest.len > 0 && !str_is(rest, "B") && !(unit != NULL && str_is(rest, "iB")))
             return false;
     }
-    if (value * factor > 0x1p62)
+    if (value * factor > SIZE_VALUE_MAX)
         return false;
     *bytes = (uint64_t)(value * factor);
     return true;
@@ -224,20 +231,37 @@ static enum status wrong(const struct option *option, const char *text, const ch
     return error_set(err, SL_ERR_USAGE, "--%s %s: it must be %s", option->name, text, right);
 }
 
+/* A bound of a range, digit by digit: 1000000, not 1e+06. */
+static void print_bound(double bound, char *out, size_t room) {
+    bool is_whole = bound == (double)(int64_t)bound;
+    snprintf(out, room, is_whole ? "%.0f" : "%g", bound);
+}
+
+/* A size of whole units: "64K". */
+static void print_size(double bytes, char *out, size_t room) {
+    static const char units[] = " KMGT";
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit + 2 < sizeof units; unit++)
+        bytes /= 1024;
+    snprintf(out, room, unit > 0 ? "%.0f%c" : "%.0f", bytes, units[unit]);
+}
+
 static enum status set_number(const struct option *option, const char *text, void *place,
                               struct error *err) {
-    char right[80];
+    char right[96], least[24], most[24];
     int64_t integer = 0;
     double real = 0;
     bool is_integer = option->kind == OPTION_INTEGER;
     bool can_be_read = is_integer ? read_integer(text, &integer) : read_real(text, &real);
     real = is_integer ? (double)integer : real;
     if (!can_be_read || !(real >= option->least && real <= option->most)) {
+        print_bound(option->least, least, sizeof least);
+        print_bound(option->most, most, sizeof most);
         if (option->most < INTEGER_MAX)
-            snprintf(right, sizeof right, "a %snumber from %g to %g", is_integer ? "whole " : "",
-                     option->least, option->most);
+            snprintf(right, sizeof right, "a %snumber from %s to %s", is_integer ? "whole " : "",
+                     least, most);
         else
-            snprintf(right, sizeof right, "a whole number of at least %g", option->least);
+            snprintf(right, sizeof right, "a whole number of at least %s", least);
         return wrong(option, text, right, err);
     }
     if (is_integer)
@@ -245,6 +269,23 @@ static enum status set_number(const struct option *option, const char *text, voi
     else
         *(double *)place = real;
     return SL_OK;
+}
+
+static enum status set_size(const struct option *option, const char *text, uint64_t *place,
+                            struct error *err) {
+    uint64_t bytes;
+    bool can_be_read = option_size(str_from(text), &bytes);
+    if (can_be_read && (double)bytes >= option->least && (double)bytes <= option->most) {
+        *place = bytes;
+        return SL_OK;
+    }
+    if (option->most == SIZE_VALUE_MAX)
+        return wrong(option, text, "a size, such as 3G, 512M or 4096", err);
+    char right[96], least[24], most[24];
+    print_size(option->least, least, sizeof least);
+    print_size(option->most, most, sizeof most);
+    snprintf(right, sizeof right, "a size from %s to %s", least, most);
+    return wrong(option, text, right, err);
 }
 
 static enum status set_stop(struct settings *settings, const char *text, struct error *err) {
@@ -302,9 +343,7 @@ static enum status set_value(const struct option *option, const char *text,
     case OPTION_REAL:
         return set_number(option, text, place, err);
     case OPTION_SIZE:
-        if (!option_size(str_from(text), place) || *(uint64_t *)place == 0)
-            return wrong(option, text, "a size, such as 3G, 512M or 4096", err);
-        return SL_OK;
+        return set_size(option, text, place, err);
     case OPTION_DURATION:
         if (!option_duration(str_from(text), place))
             return wrong(option, text, "a duration, such as 90s, 30m or 8h", err);
@@ -432,12 +471,15 @@ static enum status read_config(const char *path, enum command_bit command,
 
 /* ---- the command line */
 
+/* The line is walked twice: the config file is looked for first, so that all else wins over it. */
 struct cursor {
     int argc, at;
     char **argv;
     enum command_bit command;
     struct settings *settings;
     struct buf *config_text;
+    bool seeks_config;
+    bool has_stops; /* of the command line: they replace those of the config file */
 };
 
 /* value NULL: it is the next argument, where the option takes one. */
@@ -450,7 +492,15 @@ static enum status take_option(struct cursor *cursor, const struct option *optio
         value = cursor->argv[++cursor->at];
     }
     if (option == &config_option)
-        return read_config(value, cursor->command, cursor->settings, cursor->config_text, err);
+        return !cursor->seeks_config ? SL_OK
+                                     : read_config(value, cursor->command, cursor->settings,
+                                                   cursor->config_text, err);
+    if (cursor->seeks_config)
+        return SL_OK;
+    if (option->kind == OPTION_TEXTS && !cursor->has_stops) {
+        cursor->settings->stop_count = 0;
+        cursor->has_stops = true;
+    }
     return set_value(option, value, cursor->settings, err);
 }
 
@@ -473,14 +523,12 @@ static enum status take_short(struct cursor *cursor, const char *text, struct er
     return take_option(cursor, option, text[2] == '\0' ? NULL : text + 2, err);
 }
 
-enum status options_parse(int argc, char **argv, enum command_bit command,
-                          struct settings *settings, const char **operands, size_t operands_max,
-                          size_t *operand_count, struct buf *config_text, struct error *err) {
-    struct cursor cursor = {argc, 0, argv, command, settings, config_text};
+static enum status walk(struct cursor *cursor, const char **operands, size_t operands_max,
+                        size_t *operand_count, struct error *err) {
     bool has_ended = false; /* by "--" */
     *operand_count = 0;
-    for (; cursor.at < argc; cursor.at++) {
-        const char *text = argv[cursor.at];
+    for (cursor->at = 0; cursor->at < cursor->argc; cursor->at++) {
+        const char *text = cursor->argv[cursor->at];
         if (has_ended || text[0] != '-' || text[1] == '\0') {
             if (*operand_count == operands_max)
                 return error_set(err, SL_ERR_USAGE, "%s is one argument too many", text);
@@ -488,25 +536,40 @@ enum status options_parse(int argc, char **argv, enum command_bit command,
         } else if (strcmp(text, "--") == 0) {
             has_ended = true;
         } else if (text[1] == '-') {
-            TRY(take_long(&cursor, text + 2, err));
+            TRY(take_long(cursor, text + 2, err));
         } else {
-            TRY(take_short(&cursor, text, err));
+            TRY(take_short(cursor, text, err));
         }
     }
     return SL_OK;
+}
+
+enum status options_parse(int argc, char **argv, enum command_bit command,
+                          struct settings *settings, const char **operands, size_t operands_max,
+                          size_t *operand_count, struct buf *config_text, struct error *err) {
+    struct cursor cursor = {.argc = argc,
+                            .argv = argv,
+                            .command = command,
+                            .settings = settings,
+                            .config_text = config_text,
+                            .seeks_config = true};
+    TRY(walk(&cursor, operands, operands_max, operand_count, err));
+    cursor.seeks_config = false;
+    return walk(&cursor, operands, operands_max, operand_count, err);
 }
 
 /* ---- help */
 
 static void add_help(const struct option *option, struct buf *out) {
     char left[96];
-    enum { HELP_COLUMN = 28 };
+    enum { HELP_COLUMN = 31 }; /* two spaces behind the longest */
     int length = snprintf(left, sizeof left, "  %c%c%s--%s%s%s", option->letter ? '-' : ' ',
                           option->letter ? option->letter : ' ', option->letter ? ", " : "  ",
                           option->name, option->argument != NULL ? " " : "",
                           option->argument != NULL ? option->argument : "");
     must(length > 0 && (size_t)length < sizeof left);
-    buf_printf(out, "%-*s %s", HELP_COLUMN, left, option->help);
+    must(length + 2 <= HELP_COLUMN);
+    buf_printf(out, "%-*s%s", HELP_COLUMN, left, option->help);
     if (option->choices != NULL)
         buf_printf(out, "; one of %s", option->choices);
     buf_add_char(out, '\n');

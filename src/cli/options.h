@@ -39,8 +39,9 @@ extern const size_t option_count;
 void options_defaults(struct settings *settings);
 /* Parses argv after the command. operands gets what is no option (at most operands_max). Wrong
  * usage: SL_ERR_USAGE, one sentence that names the option, and what would be right (nearest name
- * for a typo). A --config file is read where it stands (its errors name file and line); its text is
- * kept in config_text (released by the caller after the run). */
+ * for a typo). A --config file is read first, wherever it stands, so that the command line wins
+ * over it (its errors name file and line); its text is kept in config_text (released by the caller
+ * after the run). */
 enum status options_parse(int argc, char **argv, enum command_bit command,
                           struct settings *settings, const char **operands, size_t operands_max,
                           size_t *operand_count, struct buf *config_text, struct error *err);

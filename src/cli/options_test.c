@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 8 };
+enum { ARGUMENTS_MAX = 12 };
 
 struct parsed {
     struct settings settings;
@@ -92,6 +92,10 @@ static void values_land_in_their_settings(void **state) {
     assert_true(out.settings.memory_bytes == (uint64_t)3 << 29);
     assert_true(out.settings.time_box_seconds == 90);
     assert_int_equal(out.settings.logprobs, 0);
+    takes("--chunk 64K", &out);
+    assert_int_equal(out.settings.chunk_bytes, 65536);
+    takes("--chunk 1G", &out);
+    assert_int_equal(out.settings.chunk_bytes, 1 << 30);
     takes("", &out);
     assert_int_equal(out.settings.max_tokens, 512);
     assert_int_equal(out.settings.logprobs, -1);
@@ -111,6 +115,11 @@ static void wrong_values_say_what_would_be_right(void **state) {
     refuses("--engine auto,resident", "one of auto,resident,stream");
     refuses("--memory 3X", "--memory 3X: it must be a size");
     refuses("--memory 0", "--memory 0: it must be a size");
+    refuses("--batch 0", "--batch 0: it must be a whole number from 1 to 1000000000");
+    refuses("--deadline -1", "--deadline -1: it must be a number from 0 to 1000000");
+    refuses("--chunk 3", "--chunk 3: it must be a size from 64K to 1G");
+    refuses("--chunk 65535", "from 64K to 1G");
+    refuses("--chunk 1.1G", "from 64K to 1G");
     refuses("--time-box 8y", "a duration");
     refuses("--shard 4/3", "I/N");
     refuses("--shard 0/3", "I/N");
@@ -172,14 +181,34 @@ static void config_files_hold_the_same_names(void **state) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
     struct parsed out;
-    snprintf(line, sizeof line, "--seed 1 --config %s --max-tokens 8", path);
-    takes(line, &out); /* what stands later wins */
-    assert_int_equal(out.settings.max_tokens, 8);
-    assert_int_equal(out.settings.seed, 3);
+    /* The command line wins, before the file and behind it. */
+    static const char *const lines[] = {"--max-tokens 8 --overwrite=false --config %s",
+                                        "--config %s --max-tokens 8 --overwrite=false",
+                                        "--max-tokens 8 m --config=%s --overwrite=false r"};
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(line, sizeof line, lines[i], path);
+        takes(line, &out);
+        assert_int_equal(out.settings.max_tokens, 8);
+        assert_int_equal(out.settings.seed, 3);
+        assert_false(out.settings.overwrites);
+        assert_true(out.settings.temperature_is_models);
+        assert_int_equal(out.settings.stop_count, 1);
+        assert_true(str_is(out.settings.stops[0], "a b=c"));
+        buf_release(&out.config_text);
+    }
+    snprintf(line, sizeof line, "--stop x --stop y --temperature 1 --config %s", path);
+    takes(line, &out);
+    assert_int_equal(out.settings.stop_count, 2); /* in place of those of the file */
+    assert_true(str_is(out.settings.stops[0], "x"));
+    assert_false(out.settings.temperature_is_models);
     assert_true(out.settings.overwrites);
-    assert_true(out.settings.temperature_is_models);
-    assert_true(str_is(out.settings.stops[0], "a b=c"));
     buf_release(&out.config_text);
+    snprintf(line, sizeof line, "--stop --config -- %s", path); /* a value, and an operand */
+    takes(line, &out);
+    assert_int_equal(out.settings.max_tokens, 512);
+    assert_true(str_is(out.settings.stops[0], "--config"));
+    snprintf(line, sizeof line, "--config %s --config %s", path, path);
+    refuses(line, "--config is given twice");
 
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_int_equal(pwrite(fd, "\nmax-tokns = 7\n", 15, 0), 15);
@@ -207,6 +236,44 @@ static void help_has_every_option_of_a_command(void **state) {
     buf_release(&help);
 }
 
+static void help_is_in_two_columns(void **state) {
+    (void)state;
+    struct buf help;
+    buf_init(&help);
+    options_help(FOR_RUN, &help);
+    size_t column = 0;
+    for (char *line = help.data, *end; *line != '\0'; line = end + 1) {
+        end = strchr(line, '\n');
+        assert_non_null(end);
+        *end = '\0';
+        const char *gap = strstr(strstr(line, "--"), "  "); /* behind the option's name */
+        assert_non_null(gap);
+        size_t begins = (size_t)(gap - line) + strspn(gap, " ");
+        assert_true(column == 0 || begins == column);
+        column = begins;
+    }
+    buf_release(&help);
+}
+
+static void help_tells_hints_and_what_is_refused(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "without effect in this version (24)",
+        "avx512bf16 and amx are not in this version and refused",
+        "uring is not in this version and refused",
+        "verify blocks as they are read; not in this version and refused",
+        "the command line wins over it",
+    };
+    struct buf help;
+    buf_init(&help);
+    options_help(FOR_RUN, &help);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (strstr(help.data, texts[i]) == NULL)
+            fail_msg("not in the help: %s", texts[i]);
+    }
+    buf_release(&help);
+}
+
 static void clock_of_templates_comes_from_the_environment(void **state) {
     (void)state;
     struct settings settings;
@@ -229,6 +296,8 @@ int main(void) {
         cmocka_unit_test(sizes_and_durations_have_units),
         cmocka_unit_test(config_files_hold_the_same_names),
         cmocka_unit_test(help_has_every_option_of_a_command),
+        cmocka_unit_test(help_is_in_two_columns),
+        cmocka_unit_test(help_tells_hints_and_what_is_refused),
         cmocka_unit_test(clock_of_templates_comes_from_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "engine/kv.h"
+#include "job/notes.h"
 #include "job/prompt.h"
 
 #include <limits.h>
@@ -21,6 +22,29 @@ void job_slot_release(struct job_slot *slot) {
     row_release(&slot->row);
     buf_release(&slot->line);
     ids_release(&slot->ids);
+}
+
+/* ---- one row */
+
+enum status job_check_means(const struct model *model, const struct row *row, enum lack *lack,
+                            struct error *err) {
+    bool has_tools = row->tools != NULL && row->tools->count > 0;
+    *lack = LACK_NONE;
+    if (row->form == ROW_PROMPT_IDS)
+        return SL_OK;
+    if (model->tokenizer == NULL) {
+        *lack = LACK_TOKENIZER;
+        return error_set(err, SL_ERR_ROW, "%s (rows of prompt_ids need no tokenizer)",
+                         model->tokenizer_error.text);
+    }
+    if (row->form == ROW_PROMPT || model->template != NULL ||
+        (has_tools && model->tool_template != NULL))
+        return SL_OK;
+    *lack = LACK_TEMPLATE;
+    return error_set(err, SL_ERR_ROW, "%s",
+                     model->template_error.status != SL_OK
+                         ? model->template_error.text
+                         : "the model has no chat template, which messages need");
 }
 
 /* Cuts max_tokens to what the context leaves. */
@@ -40,11 +64,31 @@ static enum status check_context(const struct job *job, struct job_slot *slot, s
     return SL_OK;
 }
 
+static size_t length_of(const struct job_row *looked) {
+    return (size_t)looked->prompt_tokens + looked->max_tokens;
+}
+
+/* Whether the row alone fits into the budget, once job_plan has found one that does not. */
+static enum status check_fit(const struct job *job, struct job_slot *slot, struct error *err) {
+    size_t length = length_of(&slot->look);
+    char option[SL_BUDGET_OPTION_BYTES];
+    if (job->fit.tokens_max == 0 || length <= job->fit.tokens_max)
+        return SL_OK;
+    slot->row.code = "too_long";
+    plan_budget_option(plan_fit_bytes(&job->fit, length), option);
+    return error_set(
+        err, SL_ERR_ROW,
+        "the row needs memory for %zu tokens (prompt %u, answer at most %u), more than "
+        "the budget has: that takes %s",
+        length, slot->look.prompt_tokens, slot->look.max_tokens, option);
+}
+
 enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
                      struct buf *unknown, struct error *err) {
     uint64_t number = job->rows.lines[index].number;
     row_release(&slot->row);
     slot->look = (struct job_row){0};
+    slot->lack = LACK_NONE;
     enum status status = rows_file_read(&job->rows, index, &slot->line, err);
     if (status != SL_OK) {
         if (row_init(&slot->row, number, NULL) != SL_OK)
@@ -54,106 +98,112 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
     }
     TRY(row_parse(buf_str(&slot->line), number, &job->settings, &slot->row, unknown, err));
     slot->row.code = "invalid_prompt";
+    TRY(job_check_means(job->model, &slot->row, &slot->lack, err));
     TRY(prompt_make(job->model, &job->settings, &slot->row, true, NULL, &slot->ids, err));
-    return check_context(job, slot, err);
+    TRY(check_context(job, slot, err));
+    return check_fit(job, slot, err);
 }
 
-/* What the first look keeps while it goes on. */
-struct look {
-    struct job_slot slot;
-    struct buf unknown;
-    struct arena ids; /* the ids seen, as keys of the map */
-    struct map seen;
-    bool has_lone_surrogates;
-};
+/* ---- the first look */
 
-static enum status note_id(const struct job *job, size_t index, struct look *look,
-                           struct error *err) {
-    struct str id = look->slot.row.id_json;
-    uint32_t other = 0;
-    bool was_there = false;
-    char *copy = arena_take(&look->ids, id.len);
-    if (copy == NULL)
-        return error_memory(err, id.len, "the ids of the rows");
-    memcpy(copy, id.data, id.len);
-    if (!map_put(&look->seen, (struct str){copy, id.len}, (uint32_t)index, &other, &was_there))
-        return error_memory(err, (index + 1) * sizeof(struct str), "the ids of the rows");
-    if (was_there)
-        return error_set(err, SL_ERR_INPUT, "%s: lines %llu and %llu have the same id %.*s",
-                         job->rows.file->path, (unsigned long long)job->rows.lines[other].number,
-                         (unsigned long long)job->rows.lines[index].number, STR_ARG(id));
-    return SL_OK;
+void job_count(struct job *job) {
+    struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
+    totals.count = 0;
+    totals.prompt_tokens = totals.answer_tokens = totals.sequence_tokens = totals.pages = 0;
+    totals.longest = totals.longest_prompt = totals.longest_answer = 0;
+    for (size_t i = 0; i < job->rows.count; i++) {
+        size_t prompt = job->looked[i].prompt_tokens, answer = job->looked[i].max_tokens;
+        if (prompt == 0)
+            continue;
+        totals.count++;
+        totals.prompt_tokens += prompt;
+        totals.answer_tokens += answer;
+        totals.sequence_tokens += prompt + answer;
+        totals.pages += kv_pages_for(prompt + answer);
+        if (prompt + answer > totals.longest)
+            totals.longest = prompt + answer;
+        if (prompt > totals.longest_prompt)
+            totals.longest_prompt = prompt;
+        if (answer > totals.longest_answer)
+            totals.longest_answer = answer;
+    }
+    job->totals = totals;
 }
 
-static void count_row(struct plan_rows *totals, const struct job_slot *slot) {
-    size_t prompt = slot->look.prompt_tokens, answer = slot->look.max_tokens;
-    totals->count++;
-    totals->prompt_tokens += prompt;
-    totals->answer_tokens += answer;
-    totals->sequence_tokens += prompt + answer;
-    totals->pages += kv_pages_for(prompt + answer);
-    if (prompt + answer > totals->longest)
-        totals->longest = prompt + answer;
-    if (prompt > totals->longest_prompt)
-        totals->longest_prompt = prompt;
-    if (answer > totals->longest_answer)
-        totals->longest_answer = answer;
-    totals->wants_logprobs = totals->wants_logprobs || slot->row.wants_logprobs;
-    if (slot->row.wants_logprobs && slot->row.top_logprobs > totals->top_logprobs)
-        totals->top_logprobs = slot->row.top_logprobs;
-}
-
-static enum status look_at_row(struct job *job, size_t index, struct look *look,
-                               struct error *err) {
+static enum status look_at_row(struct job *job, size_t index, struct job_slot *slot,
+                               struct notes *notes, struct error *err) {
     struct error own = {0};
-    enum status status = job_load(job, index, &look->slot, &look->unknown, &own);
+    struct plan_rows *totals = &job->totals;
+    enum status status = job_load(job, index, slot, &notes->unknown, &own);
     if (status != SL_OK && status != SL_ERR_ROW) {
         if (err != NULL)
             *err = own;
         return status;
     }
-    look->has_lone_surrogates = look->has_lone_surrogates || look->slot.row.has_lone_surrogates;
-    TRY(note_id(job, index, look, err));
-    job->fingerprint = (job->fingerprint ^ str_hash(buf_str(&look->slot.line))) * 0x100000001B3u;
+    TRY(notes_add(notes, &job->rows, index, &slot->row, err));
+    job->fingerprint = (job->fingerprint ^ str_hash(buf_str(&slot->line))) * 0x100000001B3u;
+    job->lacks[slot->lack]++;
     if (status == SL_ERR_ROW)
         return SL_OK;
-    job->looked[index] = look->slot.look;
-    count_row(&job->totals, &look->slot);
+    bool has_specials;
+    TRY(prompt_holds_specials(job->model, &slot->row, &has_specials, err));
+    totals->special_rows += has_specials;
+    job->looked[index] = slot->look;
+    totals->wants_logprobs = totals->wants_logprobs || slot->row.wants_logprobs;
+    if (slot->row.wants_logprobs && slot->row.top_logprobs > totals->top_logprobs)
+        totals->top_logprobs = slot->row.top_logprobs;
     return SL_OK;
 }
 
-static enum status look_at_rows(struct job *job, struct look *look, struct error *err) {
+static enum status look_at_rows(struct job *job, struct job_slot *slot, struct notes *notes,
+                                struct error *err) {
     for (size_t i = 0; i < job->rows.count; i++) {
         if (job->should_stop != NULL && job->should_stop())
             return error_set(err, SL_ERR_STOPPED, "stopped while looking at the rows");
-        TRY(look_at_row(job, i, look, err));
+        TRY(look_at_row(job, i, slot, notes, err));
     }
-    if (look->unknown.len > 0 && !look->unknown.has_failed)
-        log_warning("rows: members that nothing here knows are ignored: %s", look->unknown.data);
-    if (look->has_lone_surrogates)
-        log_warning("rows: halves of surrogate pairs (such as \\ud800) were read as U+FFFD");
+    notes_warn(notes);
+    job_count(job);
     return SL_OK;
 }
 
 static enum status first_look(struct job *job, struct error *err) {
-    if (job->rows.count > UINT32_MAX)
-        return error_set(err, SL_ERR_INPUT, "%s has %zu rows, more than 2^32", job->rows.file->path,
-                         job->rows.count);
     job->looked = mem_new(job->rows.count, sizeof *job->looked);
     if (job->looked == NULL)
         return error_memory(err, job->rows.count * sizeof *job->looked, "the rows");
-    struct look look = {0};
-    job_slot_init(&look.slot);
-    buf_init(&look.unknown);
-    arena_init(&look.ids);
-    map_init(&look.seen);
-    enum status status = look_at_rows(job, &look, err);
-    map_release(&look.seen);
-    arena_release(&look.ids);
-    buf_release(&look.unknown);
-    job_slot_release(&look.slot);
+    struct job_slot slot;
+    struct notes notes;
+    job_slot_init(&slot);
+    notes_init(&notes);
+    enum status status = look_at_rows(job, &slot, &notes, err);
+    notes_release(&notes);
+    job_slot_release(&slot);
     malloc_trim(0); /* what the look took is free again; the plan counts what the process has */
     return status;
+}
+
+/* Rows that the model cannot take: told once, and the others run. A job of such rows alone is
+ * refused, except where the model was published without a template: then its rows say so. */
+static enum status check_lacks(const struct job *job, struct error *err) {
+    const struct model *model = job->model;
+    const char *const why[LACK_COUNT] = {
+        [LACK_TOKENIZER] = model->tokenizer_error.text,
+        [LACK_TEMPLATE] = model->template_error.status != SL_OK ? model->template_error.text
+                                                                : "the model has no chat template",
+    };
+    static const char *const what[LACK_COUNT] = {
+        [LACK_TOKENIZER] = "text", [LACK_TEMPLATE] = "messages"};
+    for (enum lack lack = LACK_TOKENIZER; lack < LACK_COUNT; lack++) {
+        size_t count = job->lacks[lack];
+        bool is_plain = lack == LACK_TEMPLATE && model->template_error.status == SL_OK;
+        if (count == 0)
+            continue;
+        if (job->totals.count == 0 && !is_plain)
+            return error_set(err, SL_ERR_ENV, "%s: no row can run", why[lack]);
+        log_warning("%s: %zu row%s of %s %s", why[lack], count, count == 1 ? "" : "s", what[lack],
+                    count == 1 ? "is an error" : "are errors");
+    }
+    return SL_OK;
 }
 
 /* --temperature model: what generation_config.json suggests takes the place of the defaults. */
@@ -215,12 +265,71 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
         status = job_check_tokenizer(job->model, job->settings.wants_token_ids, err);
     if (status == SL_OK) {
         use_models_sampling(&job->settings, &job->model->config);
+        job->totals.specials_are_text = strcmp(settings->content_specials, "text") == 0;
         begin_fingerprint(job);
         status = first_look(job, err);
     }
+    if (status == SL_OK)
+        status = check_lacks(job, err);
     if (status != SL_OK)
         job_close(job);
     return status;
+}
+
+/* ---- the plan */
+
+/* Rows that are longer than job->fit has it become errors. */
+static void drop_long_rows(struct job *job) {
+    for (size_t i = 0; i < job->rows.count; i++) {
+        if (length_of(&job->looked[i]) <= job->fit.tokens_max)
+            continue;
+        job->looked[i] = (struct job_row){0};
+        job->too_long++;
+    }
+    job_count(job);
+}
+
+static bool has_row_that_fits(const struct job *job, size_t tokens_max) {
+    for (size_t i = 0; i < job->rows.count; i++) {
+        if (job->looked[i].prompt_tokens > 0 && length_of(&job->looked[i]) <= tokens_max)
+            return true;
+    }
+    return false;
+}
+
+static void warn_of_long_rows(const struct job *job) {
+    char option[SL_BUDGET_OPTION_BYTES];
+    struct buf budget;
+    buf_init(&budget);
+    plan_budget_option(job->fit.needed_bytes, option);
+    plan_amount(job->fit.budget_bytes, &budget);
+    if (!budget.has_failed)
+        log_warning("%zu row%s of up to %zu tokens would not fit into the memory budget of %.*s "
+                    "even alone and %s: for all rows the least is %s",
+                    job->too_long, job->too_long == 1 ? "" : "s", job->fit.longest,
+                    STR_ARG(buf_str(&budget)), job->too_long == 1 ? "is an error" : "are errors",
+                    option);
+    buf_release(&budget);
+}
+
+enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
+    for (;;) {
+        struct plan_fit fit;
+        enum status status = plan_make(job->model, &job->settings, &job->totals, plan, err);
+        if (status == SL_OK)
+            break;
+        if (status != SL_ERR_ENV ||
+            plan_fit_rows(job->model, &job->settings, &job->totals, &fit, NULL) != SL_OK ||
+            fit.tokens_max >= job->totals.longest || !has_row_that_fits(job, fit.tokens_max))
+            return status;
+        if (job->fit.tokens_max == 0)
+            job->fit = fit;
+        job->fit.tokens_max = fit.tokens_max;
+        drop_long_rows(job); /* the longest at least: this comes to an end */
+    }
+    if (job->too_long > 0)
+        warn_of_long_rows(job);
+    return SL_OK;
 }
 
 void job_close(struct job *job) {

@@ -18,21 +18,32 @@ struct job_row {
     uint32_t max_tokens;    /* cut to the context */
 };
 
+/* What a model has not and a row needs. */
+enum lack { LACK_NONE, LACK_TOKENIZER, LACK_TEMPLATE, LACK_COUNT };
+
 struct job {
     struct settings settings; /* as given, with the model's sampling where that was asked for */
     struct model *model;
     struct rows_file rows;
     struct job_row *looked; /* [rows.count] */
     struct plan_rows totals;
+    size_t lacks[LACK_COUNT]; /* rows that are errors for want of it */
+    struct plan_fit fit;      /* tokens_max 0: no row is too long for the budget */
+    size_t too_long;          /* rows that are */
     uint64_t fingerprint;
     bool (*should_stop)(void);
 };
 
 /* SL_ERR_INPUT: rows missing, duplicate ids (both lines named). Broken rows are no error here.
- * Warns once about unknown members. */
+ * Warns once about unknown members, and about rows that the model has no tokenizer or template for;
+ * when no row can run for that reason, SL_ERR_ENV with it. */
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err);
 void job_close(struct job *job);
+
+/* Makes the plan. Rows that the budget could not hold even alone become errors, with a warning
+ * (job->too_long counts them); when that is every row the job is refused, as by plan_make. */
+enum status job_plan(struct job *job, struct plan *plan, struct error *err);
 
 /* A tokenizer that is there and cannot be used is SL_ERR_ENV: answers would silently have no text.
  * So is a model without any, except for those who want token ids; they are warned. */
@@ -54,6 +65,7 @@ struct job_slot {
     struct row row;
     struct ids ids;
     struct job_row look;
+    enum lack lack;
 };
 void job_slot_init(struct job_slot *slot);
 void job_slot_release(struct job_slot *slot);
@@ -62,8 +74,14 @@ void job_slot_release(struct job_slot *slot);
 enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
                      struct buf *unknown, struct error *err);
 
-/* `render`: one line a row to out; *errors counts rows with an error. Needs a model opened with
- * MODEL_TEXT. */
+/* SL_ERR_ROW with the reason when the model has no tokenizer or no template that the row needs. */
+enum status job_check_means(const struct model *model, const struct row *row, enum lack *lack,
+                            struct error *err);
+/* Totals of the rows that can run, from what the first look kept of them. */
+void job_count(struct job *job);
+
+/* `render`: one line a row to out; *errors counts rows with an error. Refuses duplicate ids before
+ * the first line and warns as job_open does. Needs a model opened with MODEL_TEXT. */
 enum status job_render(const struct settings *settings, const struct model *model, FILE *out,
                        size_t *errors, struct error *err);
 

@@ -1,7 +1,9 @@
 /* Owns `render`: what the model will see of each row, one line of JSON a row, in order, written as
- * soon as it is made. Needs no weights; errors of rows are lines too. */
+ * soon as it is made. Needs no weights; errors of rows are lines too. Refuses what `run` refuses of
+ * the file as a whole, before the first line. */
 #include "base/json.h"
 #include "job/job.h"
+#include "job/notes.h"
 #include "job/prompt.h"
 
 #include <errno.h>
@@ -11,11 +13,13 @@ struct render {
     const struct settings *settings;
     const struct model *model;
     struct rows_file rows;
-    struct buf line, text, out, unknown;
+    struct buf line, text, out;
     struct ids ids;
 };
 
-static enum status load(struct render *render, size_t index, struct row *row, struct error *err) {
+/* Reads and checks the form of the row, for the answer and for the notes. */
+static enum status parse(struct render *render, size_t index, struct buf *unknown, struct row *row,
+                         struct error *err) {
     uint64_t number = render->rows.lines[index].number;
     enum status status = rows_file_read(&render->rows, index, &render->line, err);
     if (status != SL_OK) {
@@ -24,10 +28,35 @@ static enum status load(struct render *render, size_t index, struct row *row, st
         row->code = "line_too_long";
         return status;
     }
-    TRY(row_parse(buf_str(&render->line), number, render->settings, row, &render->unknown, err));
+    return row_parse(buf_str(&render->line), number, render->settings, row, unknown, err);
+}
+
+static enum status load(struct render *render, size_t index, struct row *row, struct error *err) {
+    enum lack lack;
+    TRY(parse(render, index, NULL, row, err));
     row->code = "invalid_prompt";
+    TRY(job_check_means(render->model, row, &lack, err));
     return prompt_make(render->model, render->settings, row, false, &render->text, &render->ids,
                        err);
+}
+
+/* Before the first line: what is wrong with the file as a whole. */
+static enum status look_at_rows(struct render *render, struct notes *notes, struct error *err) {
+    for (size_t i = 0; i < render->rows.count; i++) {
+        struct row row = {0};
+        struct error why = {0};
+        arena_init(&row.arena);
+        enum status status = parse(render, i, &notes->unknown, &row, &why);
+        bool is_row = status == SL_OK || status == SL_ERR_ROW;
+        if (is_row)
+            status = notes_add(notes, &render->rows, i, &row, err);
+        else if (err != NULL)
+            *err = why;
+        row_release(&row);
+        TRY(status);
+    }
+    notes_warn(notes);
+    return SL_OK;
 }
 
 static void add_answer(struct render *render, const struct row *row) {
@@ -82,18 +111,21 @@ enum status job_render(const struct settings *settings, const struct model *mode
     buf_init(&render.line);
     buf_init(&render.text);
     buf_init(&render.out);
-    buf_init(&render.unknown);
+    struct notes notes;
+    notes_init(&notes);
     *errors = 0;
     enum status status =
         rows_file_open(settings->rows, (uint64_t)settings->limit, (uint64_t)settings->shard_index,
                        (uint64_t)settings->shard_count, &render.rows, err);
+    if (status == SL_OK)
+        status = look_at_rows(&render, &notes, err);
+    notes_release(&notes);
     for (size_t i = 0; status == SL_OK && i < render.rows.count; i++)
         status = render_row(&render, i, out, errors, err);
     rows_file_close(&render.rows);
     buf_release(&render.line);
     buf_release(&render.text);
     buf_release(&render.out);
-    buf_release(&render.unknown);
     ids_release(&render.ids);
     return status;
 }

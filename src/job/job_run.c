@@ -214,7 +214,7 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
 static enum status refuse_row(struct run *run, size_t index, struct error *err) {
     struct error why;
     TRY(job_load(run->job, index, &run->slot, NULL, err));
-    run->slot.row.code = "out_of_memory";
+    run->slot.row.code = "too_long";
     error_set(&why, SL_ERR_ROW, "the row needs more memory for its %llu tokens than the budget has",
               (unsigned long long)length_of(&run->job->looked[index]));
     return write_error(run, index, &run->slot.row, &why, err);
@@ -269,9 +269,10 @@ static enum status make_text(struct run *run, const struct live *live, struct re
     } else if (tokenizer != NULL) {
         enum status status = tokenizer_decode(tokenizer, result->ids, result->count,
                                               live->row.skips_special, &run->text, err);
-        if (status != SL_OK) /* no fault of the row's: memory or a limit */
+        if (status == SL_ERR_ROW) /* a limit, and no fault of the row's */
             return error_set(err, SL_ERR_ENV, "an answer of %zu tokens cannot be decoded",
                              result->count);
+        TRY(status);
     }
     TRY(buf_status(&run->text, "an answer", err));
     result->text = buf_str(&run->text);

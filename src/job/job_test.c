@@ -97,7 +97,7 @@ static enum status run_job(const struct settings *settings, struct job_outcome *
     if (status == SL_OK) {
         bool has_work = job.totals.count > 0;
         if (has_work)
-            status = plan_make(job.model, settings, &job.totals, &plan, err);
+            status = job_plan(&job, &plan, err);
         if (status == SL_OK)
             status = job_run(&job, has_work ? &plan : NULL, sink, outcome, err);
         job_close(&job);
@@ -209,7 +209,7 @@ static void bad_rows_have_error_lines_and_the_job_goes_on(void **state) {
         "\"error\"}\n"
         "{\"id\": 3, \"error\": {\"message\": \"the line is JSON, but not an object\", \"line\": "
         "3, "
-        "\"code\": \"invalid_json\"}, \"finish_reason\": \"error\"}\n"
+        "\"code\": \"invalid_row\"}, \"finish_reason\": \"error\"}\n"
         "{\"id\": \"b\", \"text\": \"efg\", \"finish_reason\": \"stop\", \"usage\": "
         "{\"prompt_tokens\": 1, \"completion_tokens\": 3}}\n"
         "{\"id\": \"c\", \"error\": {\"message\": \"the model has no chat template, which messages "

@@ -146,15 +146,15 @@ static enum status metrics_pass(struct progress *progress, const struct pass_rep
 }
 
 static void add_eta(struct buf *out, double seconds) {
-    uint64_t minutes = seconds < 1e9 ? (uint64_t)(seconds / 60) : 0;
-    if (minutes >= 60)
-        buf_printf(out, "%lluh %llum", (unsigned long long)(minutes / 60),
-                   (unsigned long long)(minutes % 60));
-    else if (minutes > 0)
-        buf_printf(out, "%llum %.0fs", (unsigned long long)minutes,
-                   seconds - 60.0 * (double)minutes);
+    uint64_t whole = seconds < 1e9 ? (uint64_t)(seconds + 0.5) : 0;
+    if (whole >= 3600)
+        buf_printf(out, "%lluh %llum", (unsigned long long)(whole / 3600),
+                   (unsigned long long)(whole / 60 % 60));
+    else if (whole >= 60)
+        buf_printf(out, "%llum %llus", (unsigned long long)(whole / 60),
+                   (unsigned long long)(whole % 60));
     else
-        buf_printf(out, "%.0fs", seconds);
+        buf_printf(out, "%llus", (unsigned long long)whole);
 }
 
 /* rows 12/500 · pass 21 (34.1 s) · 3.6 tok/s · ETA 4h 52m · bf16 · batch 167 · disk 96% · peak 21G
@@ -252,13 +252,19 @@ enum status progress_finish(struct progress *progress, const struct progress_sta
     if (progress->show != SHOW_NONE) {
         struct buf *out = &progress->line;
         buf_clear(out);
-        buf_printf(out, "%zu of %zu rows answered", state->rows_done, progress->rows_total);
+        buf_printf(out, "%zu of %zu row%s answered", state->rows_done, progress->rows_total,
+                   progress->rows_total == 1 ? "" : "s");
         if (state->rows_failed > 0)
-            buf_printf(out, ", %zu are errors", state->rows_failed);
-        buf_printf(out, "; %llu tokens in ", (unsigned long long)state->completion_tokens);
-        add_eta(out, seconds);
-        buf_printf(out, ", %.1f tok/s, %llu passes, peak memory ", rate,
-                   (unsigned long long)progress->passes);
+            buf_printf(out, ", %zu %s", state->rows_failed,
+                       state->rows_failed == 1 ? "is an error" : "are errors");
+        buf_printf(out, "; %llu token%s in ", (unsigned long long)state->completion_tokens,
+                   state->completion_tokens == 1 ? "" : "s");
+        if (seconds < 10) /* "0s" would tell nothing */
+            buf_printf(out, "%.1fs", seconds);
+        else
+            add_eta(out, seconds);
+        buf_printf(out, ", %.1f tok/s, %llu pass%s, peak memory ", rate,
+                   (unsigned long long)progress->passes, progress->passes == 1 ? "" : "es");
         plan_amount(machine_peak_rss_bytes(), out);
         buf_add(out, STR(" (planned "));
         plan_amount(progress->plan->predicted_peak_bytes, out);

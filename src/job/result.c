@@ -65,6 +65,118 @@ static void add_logprobs(struct buf *out, const struct tokenizer *tokenizer,
     buf_release(&bytes);
 }
 
+/* ---- logprobs of /v1/completions: four lists, one entry a token
+ * (https://platform.openai.com/docs/api-reference/completions/object) */
+
+/* A token as these lists spell it: its text, or "bytes:\xe2\x80" where that is no UTF-8. */
+static void spell_token(const struct tokenizer *tokenizer, uint32_t id, struct buf *bytes,
+                        struct buf *spelled) {
+    buf_clear(bytes);
+    buf_clear(spelled);
+    if (tokenizer != NULL)
+        tokenizer_token_bytes(tokenizer, id, bytes);
+    if (utf8_valid_len(buf_str(bytes)) == bytes->len) {
+        buf_add(spelled, buf_str(bytes));
+        return;
+    }
+    buf_add(spelled, STR("bytes:"));
+    for (size_t i = 0; i < bytes->len; i++)
+        buf_printf(spelled, "\\x%02x", (unsigned)(unsigned char)bytes->data[i]);
+}
+
+/* Whether an object that begins with its brace has the member already; member is `"name": `. A
+ * quote inside a name stands behind a backslash, never behind a space. */
+static bool has_member(struct str object, struct str member) {
+    for (size_t at = 0; (at = str_find(object, member, at)) != SIZE_MAX; at++) {
+        if (at == 1 || object.data[at - 1] == ' ')
+            return true;
+    }
+    return false;
+}
+
+/* The best tokens of a place as one object, the token of the answer among them. Where two are
+ * spelled alike the first one, which is the more probable, stays. */
+static void add_best(struct buf *out, const struct tokenizer *tokenizer,
+                     const struct token_logprobs *entry, size_t count, struct buf scratch[2]) {
+    size_t from = out->len;
+    bool has_own = false;
+    buf_add_char(out, '{');
+    for (size_t i = 0; i <= count; i++) {
+        if (i == count && has_own)
+            break;
+        struct logprob one =
+            i < count ? entry->top[i] : (struct logprob){entry->id, entry->logprob};
+        has_own = has_own || one.id == entry->id;
+        spell_token(tokenizer, one.id, &scratch[0], &scratch[1]);
+        buf_clear(&scratch[0]);
+        json_add_string(&scratch[0], buf_str(&scratch[1]));
+        buf_add(&scratch[0], STR(": "));
+        if (out->has_failed ||
+            has_member(str_cut(buf_str(out), from, out->len), buf_str(&scratch[0])))
+            continue;
+        if (out->len > from + 1)
+            buf_add(out, STR(", "));
+        buf_add(out, buf_str(&scratch[0]));
+        json_add_float(out, one.logprob);
+    }
+    buf_add_char(out, '}');
+}
+
+/* Where each token begins in the text, in characters; one that begins inside a character has that
+ * character's place. */
+static void add_offsets(struct buf *out, const struct result_context *context,
+                        const struct result *result, struct buf *bytes) {
+    const struct tokenizer *tokenizer = context->tokenizer;
+    size_t begun = 0; /* characters */
+    buf_add(out, STR(", \"text_offset\": ["));
+    for (size_t i = 0; i < result->count; i++) {
+        bool is_silent = tokenizer == NULL || (result->row->skips_special &&
+                                               tokenizer_is_special(tokenizer, result->ids[i]));
+        buf_clear(bytes);
+        if (!is_silent)
+            tokenizer_token_bytes(tokenizer, result->ids[i], bytes);
+        bool is_inside = bytes->len > 0 && begun > 0 && (bytes->data[0] & 0xC0) == 0x80;
+        buf_printf(out, i == 0 ? "%zu" : ", %zu", is_inside ? begun - 1 : begun);
+        for (size_t b = 0; b < bytes->len; b++)
+            begun += (bytes->data[b] & 0xC0) != 0x80;
+    }
+    buf_add_char(out, ']');
+}
+
+static void add_lists(struct buf *out, const struct result_context *context,
+                      const struct result *result) {
+    struct buf scratch[2];
+    buf_init(&scratch[0]);
+    buf_init(&scratch[1]);
+    buf_add(out, STR("{\"tokens\": ["));
+    for (size_t i = 0; i < result->count; i++) {
+        spell_token(context->tokenizer, result->ids[i], &scratch[0], &scratch[1]);
+        if (i > 0)
+            buf_add(out, STR(", "));
+        json_add_string(out, buf_str(&scratch[1]));
+    }
+    buf_add(out, STR("], \"token_logprobs\": ["));
+    for (size_t i = 0; i < result->count; i++) {
+        if (i > 0)
+            buf_add(out, STR(", "));
+        json_add_float(out, result->logprobs[i].logprob);
+    }
+    buf_add(out, STR("], \"top_logprobs\": "));
+    buf_add(out, result->top_logprobs > 0 ? STR("[") : STR("null"));
+    for (size_t i = 0; i < result->count && result->top_logprobs > 0; i++) {
+        if (i > 0)
+            buf_add(out, STR(", "));
+        add_best(out, context->tokenizer, &result->logprobs[i], result->top_logprobs, scratch);
+    }
+    if (result->top_logprobs > 0)
+        buf_add_char(out, ']');
+    add_offsets(out, context, result, &scratch[0]);
+    buf_add_char(out, '}');
+    out->has_failed = out->has_failed || scratch[0].has_failed || scratch[1].has_failed;
+    buf_release(&scratch[0]);
+    buf_release(&scratch[1]);
+}
+
 /* "token_ids" and "logprobs" where they are wanted, each with a comma before it. */
 static void add_extras(struct buf *out, const struct result_context *context,
                        const struct result *result) {
@@ -74,7 +186,10 @@ static void add_extras(struct buf *out, const struct result_context *context,
     }
     if (result->row->wants_logprobs) {
         buf_add(out, STR(", \"logprobs\": "));
-        add_logprobs(out, context->tokenizer, result);
+        if (result->row->is_batch && !result->row->is_chat)
+            add_lists(out, context, result);
+        else
+            add_logprobs(out, context->tokenizer, result);
     } else if (result->row->is_batch) {
         buf_add(out, STR(", \"logprobs\": null"));
     }

@@ -165,6 +165,47 @@ static void batch_lines_have_openais_form(void **state) {
     arena_release(&arena);
 }
 
+/* Tokens "a", the two bytes of an é, and "b": the text is "aéb". */
+static void completions_have_logprobs_in_four_lists(void **state) {
+    (void)state;
+    static const uint32_t ids[] = {0, 2, 3, 1};
+    struct logprob tops[4][2] = {{{0, -0.5f}, {5, -1.25f}},
+                                 {{2, -0.1f}, {4, -2.5f}},
+                                 {{9, -1}, {10, -2}},
+                                 {{0, -1}, {4, -2}}};
+    struct token_logprobs entries[] = {
+        {0, -0.5f, tops[0]}, {2, -0.1f, tops[1]}, {3, -3, tops[2]}, {1, -4, tops[3]}};
+    struct arena arena;
+    const struct json *json;
+    arena_init(&arena);
+    row.is_batch = true;
+    row.wants_logprobs = true;
+    result.ids = ids;
+    result.count = 4;
+    result.text = STR("a\xC3\xA9"
+                      "b");
+    result.logprobs = entries;
+    result.top_logprobs = 2;
+    result_line(&context, &result, &out);
+    assert_int_equal(json_parse(&arena, buf_str(&out), NULL, &json, NULL), SL_OK);
+    const struct json *lists = at(json, "response.body.choices.0.logprobs");
+    assert_at(lists, "tokens", "[\"a\", \"bytes:\\\\xc3\", \"bytes:\\\\xa9\", \"b\"]");
+    assert_at(lists, "token_logprobs", "[-0.5, -0.1, -3.0, -4.0]");
+    /* Of the best tokens, and the answer's own; ids 9 and 10 have no token and one spelling. */
+    assert_at(lists, "top_logprobs.0", "{\"a\": -0.5, \"<e>\": -1.25}");
+    assert_at(lists, "top_logprobs.1", "{\"bytes:\\\\xc3\": -0.1, \"\\n\": -2.5}");
+    assert_at(lists, "top_logprobs.2", "{\"\": -1.0, \"bytes:\\\\xa9\": -3.0}");
+    assert_at(lists, "top_logprobs.3", "{\"a\": -1.0, \"\\n\": -2.0, \"b\": -4.0}");
+    assert_at(lists, "text_offset", "[0, 1, 1, 2]");
+    buf_clear(&out);
+    result.count = 0;
+    result.top_logprobs = 0;
+    result_line(&context, &result, &out);
+    assert_non_null(strstr(out.data, "\"logprobs\": {\"tokens\": [], \"token_logprobs\": [], "
+                                     "\"top_logprobs\": null, \"text_offset\": []}"));
+    arena_release(&arena);
+}
+
 static void made_up_ids_depend_on_job_and_row_alone(void **state) {
     (void)state;
     struct buf again;
@@ -208,6 +249,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(plain_lines_have_the_members_in_order, reset, release),
         cmocka_unit_test_setup_teardown(logprobs_hold_text_and_bytes_of_tokens, reset, release),
         cmocka_unit_test_setup_teardown(batch_lines_have_openais_form, reset, release),
+        cmocka_unit_test_setup_teardown(completions_have_logprobs_in_four_lists, reset, release),
         cmocka_unit_test_setup_teardown(made_up_ids_depend_on_job_and_row_alone, reset, release),
         cmocka_unit_test_setup_teardown(errors_carry_message_line_and_code, reset, release),
     };

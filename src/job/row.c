@@ -86,10 +86,22 @@ static enum status read_ids(struct row *row, const struct json *list, const char
     return SL_OK;
 }
 
+static bool is_list_of_numbers(const struct json *value) {
+    if (!json_is(value, JSON_ARRAY))
+        return false;
+    for (uint32_t i = 0; i < value->count; i++) {
+        if (!json_is(&value->items[i], JSON_NUMBER))
+            return false;
+    }
+    return true;
+}
+
 static enum status read_form(struct row *row, const struct json *object, struct error *err) {
     const struct json *prompt = find(object, "prompt"), *messages = find(object, "messages");
-    const struct json *ids = row->is_batch ? NULL : find(object, "prompt_ids");
+    const struct json *ids = find(object, "prompt_ids");
     int forms = (prompt != NULL) + (messages != NULL) + (ids != NULL);
+    if (forms == 0 && !row->is_batch && find(object, "body") != NULL)
+        return error_set(err, SL_ERR_ROW, "a Batch line needs custom_id");
     if (forms == 0)
         return error_set(err, SL_ERR_ROW, "the row has no prompt, prompt_ids or messages");
     if (forms > 1)
@@ -106,8 +118,10 @@ static enum status read_form(struct row *row, const struct json *object, struct 
         row->messages = messages;
         return SL_OK;
     }
-    if (row->is_batch && json_is(prompt, JSON_ARRAY))
+    if (row->is_batch && is_list_of_numbers(prompt))
         return read_ids(row, prompt, "prompt", err); /* OpenAI's way to give ids */
+    if (row->is_batch && !json_is(prompt, JSON_STRING))
+        return error_set(err, SL_ERR_ROW, "prompt must be a text or one list of token ids");
     if (!json_string(prompt, &row->prompt))
         return error_set(err, SL_ERR_ROW, "prompt must be a text");
     row->form = ROW_PROMPT;
@@ -120,11 +134,12 @@ static enum status read_envelope(struct row *row, const struct json *line, const
     const struct json *url = find(line, "url"), *method = find(line, "method");
     struct str text;
     *body = find(line, "body");
-    row->is_chat = json_get(*body, "prompt") == NULL;
     if (*body == NULL)
         return error_set(err, SL_ERR_ROW, "the Batch line has no body");
     if (!json_is(*body, JSON_OBJECT))
         return error_set(err, SL_ERR_ROW, "body must be an object");
+    bool has_prompt = find(*body, "prompt") != NULL || find(*body, "prompt_ids") != NULL;
+    row->is_chat = !has_prompt;
     if (method != NULL && (!json_string(method, &text) || !str_is(text, "POST")))
         return error_set(err, SL_ERR_ROW, "method must be POST");
     if (url == NULL)
@@ -136,10 +151,9 @@ static enum status read_envelope(struct row *row, const struct json *line, const
         return error_set(err, SL_ERR_ROW,
                          "url is %.*s: only /v1/chat/completions and /v1/completions are served",
                          STR_ARG(text));
-    const char *needed = row->is_chat ? "messages" : "prompt";
-    if (find(*body, needed) == NULL)
-        return error_set(err, SL_ERR_ROW, "body has no %s, which %.*s needs", needed,
-                         STR_ARG(text));
+    if (row->is_chat ? find(*body, "messages") == NULL : !has_prompt)
+        return error_set(err, SL_ERR_ROW, "body has no %s, which %.*s needs",
+                         row->is_chat ? "messages" : "prompt", STR_ARG(text));
     return SL_OK;
 }
 
@@ -165,7 +179,7 @@ static enum status read_json(struct row *row, struct str line, const struct json
     TRY(status);
     row->has_lone_surrogates = lone_surrogates > 0;
     if (!json_is(*out, JSON_OBJECT))
-        return fail(row, "invalid_json", err, "the line is JSON, but not an object");
+        return fail(row, "invalid_row", err, "the line is JSON, but not an object");
     return SL_OK;
 }
 

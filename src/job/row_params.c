@@ -147,26 +147,25 @@ static enum status read_stops(struct row *row, const struct json *object,
 static enum status read_logprobs(struct row *row, const struct json *object,
                                  const struct settings *settings, struct error *err) {
     const struct json *wanted = find(object, "logprobs"), *top = find(object, "top_logprobs");
-    bool is_wanted = false;
+    const char *name = "top_logprobs";
     row->wants_logprobs = settings->logprobs >= 0;
     row->top_logprobs = settings->logprobs > 0 ? (size_t)settings->logprobs : 0;
     if (row->is_batch && !row->is_chat && json_is(wanted, JSON_NUMBER)) {
         top = wanted;
-        is_wanted = true;
-    } else if (wanted != NULL && !json_bool(wanted, &is_wanted)) {
+        name = "logprobs";
+        row->wants_logprobs = true;
+    } else if (wanted != NULL && !json_bool(wanted, &row->wants_logprobs)) {
         return error_set(err, SL_ERR_ROW, "logprobs must be true or false");
     }
     if (top != NULL) {
         int64_t count;
         if (!json_i64(top, &count) || count < 0 || count > SL_TOP_LOGPROBS_MAX)
-            return error_set(err, SL_ERR_ROW, "top_logprobs must be a whole number from 0 to %d",
+            return error_set(err, SL_ERR_ROW, "%s must be a whole number from 0 to %d", name,
                              SL_TOP_LOGPROBS_MAX);
-        if (!is_wanted && count > 0)
+        if (!row->wants_logprobs && count > 0)
             return error_set(err, SL_ERR_ROW, "top_logprobs needs logprobs: true");
-        if (is_wanted)
-            row->top_logprobs = (size_t)count;
+        row->top_logprobs = (size_t)count;
     }
-    row->wants_logprobs = row->wants_logprobs || is_wanted;
     return SL_OK;
 }
 
@@ -181,6 +180,7 @@ static void set_defaults(struct row *row, const struct settings *settings) {
     };
     row->skips_special = true;
     row->ignores_eos = settings->ignores_eos;
+    row->wants_token_ids = settings->wants_token_ids;
 }
 
 enum status row_read_params(struct row *row, const struct json *object,
@@ -197,7 +197,6 @@ enum status row_read_params(struct row *row, const struct json *object,
     }
     if (find(object, "add_generation_prompt") == NULL)
         row->adds_generation_prompt = !row->continues_final_message;
-    row->wants_token_ids = row->wants_token_ids || settings->wants_token_ids;
     if (row->sampling.top_k < 0)
         row->sampling.top_k = 0; /* -1 is how others write "off" */
     TRY(read_seed(row, object, err));

@@ -96,6 +96,28 @@ static void batch_lines_are_known_by_their_custom_id(void **state) {
     assert_int_equal(row.form, ROW_PROMPT_IDS);
     row_release(&row);
 
+    good("{\"custom_id\": \"c\", \"url\": \"/v1/completions\", \"body\": {\"prompt_ids\": [3]}}",
+         &row);
+    assert_int_equal(row.form, ROW_PROMPT_IDS);
+    assert_int_equal(row.prompt_ids[0], 3);
+    assert_false(row.is_chat);
+    row_release(&row);
+
+    good("{\"custom_id\": \"c\", \"body\": {\"prompt_ids\": [3]}}", &row);
+    assert_false(row.is_chat);
+    row_release(&row);
+
+    bad("{\"id\": \"c\", \"method\": \"POST\", \"body\": {\"prompt\": \"p\"}}",
+        "a Batch line needs custom_id", "\"c\"");
+    static const char *const prompts[] = {"[\"a\", \"b\"]", "[[1], [2]]", "[1, \"a\"]", "5"};
+    for (size_t i = 0; i < sizeof prompts / sizeof prompts[0]; i++) {
+        char line[100];
+        snprintf(line, sizeof line, "{\"custom_id\": \"c\", \"body\": {\"prompt\": %s}}",
+                 prompts[i]);
+        bad(line, "prompt must be a text or one list of token ids", "\"c\"");
+    }
+    bad("{\"custom_id\": \"c\", \"body\": {\"prompt\": \"\", \"logprobs\": 21}}",
+        "logprobs must be a whole number from 0 to 20", "\"c\"");
     bad("{\"custom_id\": \"c\"}", "no body", "\"c\"");
     bad("{\"custom_id\": \"c\", \"body\": \"text\"}", "body must be an object", "\"c\"");
     bad("{\"custom_id\": [1], \"body\": {}}", "custom_id must be a text or a number", "7");
@@ -129,6 +151,24 @@ static void lines_that_are_no_rows_are_errors(void **state) {
     bad("{\"id\": \"a\", \"prompt_ids\": [4294967296]}", "is out of range", "\"a\"");
     bad("{\"id\": \"a\", \"prompt_ids\": [5, \"x\"]}", "must be integers: number 2", "\"a\"");
     bad("{\"id\": \"a\", \"prompt_ids\": [1.5]}", "must be integers", "\"a\"");
+}
+
+static void codes_tell_no_json_from_no_row(void **state) {
+    (void)state;
+    static const char *const lines[][2] = {{"{\"id\": 1,", "invalid_json"},
+                                           {"[1,2]", "invalid_row"},
+                                           {"null", "invalid_row"},
+                                           {"\"x\"", "invalid_row"},
+                                           {"7", "invalid_row"},
+                                           {"{}", "invalid_row"},
+                                           {"{\"prompt\": \"\xff\"}", "invalid_utf8"}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct row row;
+        struct error err;
+        assert_int_equal(parse(lines[i][0], &row, &err), SL_ERR_ROW);
+        assert_string_equal(row.code, lines[i][1]);
+        row_release(&row);
+    }
 }
 
 static void parameters_out_of_range_name_themselves(void **state) {
@@ -201,6 +241,46 @@ static void parameters_of_a_row_win_over_settings(void **state) {
     line = STR("{\"prompt\": \"x\", \"stop\": []}");
     assert_int_equal(row_parse(line, 1, &settings, &row, NULL, &err), SL_OK);
     assert_int_equal(row.stop_count, 0);
+    row_release(&row);
+}
+
+/* With --logprobs 5 and --token-ids. */
+static void rows_may_switch_off_what_an_option_adds(void **state) {
+    (void)state;
+    static const struct {
+        const char *members;
+        bool wants_logprobs;
+        size_t top;
+        bool wants_ids;
+    } rows[] = {
+        {"\"n\": 1", true, 5, true},
+        {"\"logprobs\": false", false, 5, true},
+        {"\"logprobs\": true", true, 5, true},
+        {"\"top_logprobs\": 2", true, 2, true},
+        {"\"top_logprobs\": 0, \"return_token_ids\": true", true, 0, true},
+        {"\"return_token_ids\": false", true, 5, false},
+        {"\"logprobs\": null, \"return_token_ids\": null", true, 5, true},
+    };
+    struct settings settings = defaults;
+    settings.logprobs = 5;
+    settings.wants_token_ids = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char line[100];
+        struct row row;
+        struct error err = {0};
+        snprintf(line, sizeof line, "{\"prompt\": \"x\", %s}", rows[i].members);
+        if (row_parse(str_from(line), 1, &settings, &row, NULL, &err) != SL_OK)
+            fail_msg("%s: %s", line, err.text);
+        assert_true(row.wants_logprobs == rows[i].wants_logprobs);
+        assert_true(!row.wants_logprobs || row.top_logprobs == rows[i].top);
+        assert_true(row.wants_token_ids == rows[i].wants_ids);
+        row_release(&row);
+    }
+    struct row row;
+    struct error err = {0};
+    struct str line = STR("{\"prompt\": \"x\", \"logprobs\": false, \"top_logprobs\": 2}");
+    assert_int_equal(row_parse(line, 1, &settings, &row, NULL, &err), SL_ERR_ROW);
+    assert_non_null(strstr(err.text, "top_logprobs needs logprobs"));
     row_release(&row);
 }
 
@@ -298,8 +378,10 @@ int main(void) {
         cmocka_unit_test(row_takes_every_form),
         cmocka_unit_test(batch_lines_are_known_by_their_custom_id),
         cmocka_unit_test(lines_that_are_no_rows_are_errors),
+        cmocka_unit_test(codes_tell_no_json_from_no_row),
         cmocka_unit_test(parameters_out_of_range_name_themselves),
         cmocka_unit_test(parameters_of_a_row_win_over_settings),
+        cmocka_unit_test(rows_may_switch_off_what_an_option_adds),
         cmocka_unit_test(strange_but_valid_text_is_taken_as_it_is),
         cmocka_unit_test(depth_beyond_the_limit_is_an_error),
         cmocka_unit_test(unknown_members_are_named_once),

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define COPY_BYTES ((size_t)256 << 10)
+#define BESIDE_BYTES (PATH_MAX + 16)
 #define OPEN_TRIES 16 /* another run may replace or remove the file while we open it */
 
 struct place {
@@ -31,9 +32,10 @@ struct sink {
     char path[PATH_MAX];   /* as given, for messages */
     char target[PATH_MAX]; /* links followed */
     int fd;
-    bool is_file;   /* a regular file, else a stream or device */
-    bool is_made;   /* by us, and empty so far */
-    bool is_shared; /* the process's own standard output: not ours to close */
+    bool is_file;     /* a regular file, else a stream or device */
+    bool is_made;     /* by us */
+    bool is_finished; /* the job has come to its end */
+    bool is_shared;   /* the process's own standard output: not ours to close */
     bool overwrites, keeps_input_order;
     uint64_t end; /* of the last whole line */
     struct place *places;
@@ -78,6 +80,25 @@ static enum status lock_file(struct sink *sink, bool *is_current, struct error *
     return SL_OK;
 }
 
+/* The file beside the output in which lines are put in order: nothing is there, or what a run that
+ * was killed has left. Anything else is somebody's. */
+static void name_beside(const struct sink *sink, char *beside, size_t room) {
+    int length = snprintf(beside, room, "%s.sluice.tmp", sink->target);
+    must(length > 0 && (size_t)length < room);
+}
+
+static enum status check_beside(const struct sink *sink, const char *beside, struct error *err) {
+    struct stat info;
+    if (lstat(beside, &info) != 0)
+        return errno == ENOENT ? SL_OK : fail(sink, beside, errno, err);
+    if (S_ISREG(info.st_mode) && info.st_uid == geteuid())
+        return SL_OK;
+    return error_set(err, SL_ERR_ENV,
+                     "%s: %s is in the way: it is needed to put the lines in order, and it is not "
+                     "a file of this user's",
+                     sink->path, beside);
+}
+
 /* A regular file: not another file of the job, nothing in it or to be overwritten, its folder
  * writable. */
 static enum status check_file(struct sink *sink, const struct sink_options *options,
@@ -104,13 +125,15 @@ static enum status check_file(struct sink *sink, const struct sink_options *opti
     slash[slash == folder ? 1 : 0] = '\0';
     if (access(folder, W_OK | X_OK) != 0)
         return fail(sink, "its folder cannot be written to", errno, err);
-    return SL_OK;
+    char beside[BESIDE_BYTES];
+    name_beside(sink, beside, sizeof beside);
+    return options->keeps_input_order ? check_beside(sink, beside, err) : SL_OK;
 }
 
-static void remove_ours(struct sink *sink) {
-    if (sink->is_made)
+/* An empty file that this run has made and has nothing to put into. */
+static void remove_ours(const struct sink *sink) {
+    if (sink->is_made && sink->end == 0 && !sink->is_finished)
         unlink(sink->path);
-    sink->is_made = false;
 }
 
 static enum status open_path(struct sink *sink, const struct sink_options *options,
@@ -170,7 +193,6 @@ enum status sink_begin(struct sink *sink, size_t row_count, struct error *err) {
     sink->row_count = row_count;
     if (sink->is_file && ftruncate(sink->fd, 0) != 0)
         return fail(sink, "the old results cannot be removed", errno, err);
-    sink->is_made = false;
     return SL_OK;
 }
 
@@ -293,8 +315,10 @@ static int fill_ordered(const struct sink *sink, int to) {
 static enum status order_lines(struct sink *sink, struct error *err) {
     static const char *const what =
         "the lines cannot be put in input order and stay in order of completion";
-    char beside[PATH_MAX + 16];
-    snprintf(beside, sizeof beside, "%s.sluice.tmp", sink->target);
+    char beside[BESIDE_BYTES];
+    name_beside(sink, beside, sizeof beside);
+    if (check_beside(sink, beside, err) != SL_OK)
+        return error_prefix(err, "%s", what);
     unlink(beside); /* of a run that was killed here */
     int to = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (to < 0)
@@ -313,6 +337,7 @@ static enum status order_lines(struct sink *sink, struct error *err) {
 }
 
 enum status sink_finish(struct sink *sink, struct error *err) {
+    sink->is_finished = true;
     if (!sink->is_file)
         return SL_OK;
     if (sink->keeps_input_order && !is_ordered(sink))

@@ -22,7 +22,8 @@ struct sink_options {
     const char *others[SL_SINK_OTHERS]; /* files that the output must not be; NULL: none */
 };
 /* Opens and locks, and changes nothing: everything that can be refused is refused here. A file that
- * was not there is removed again by sink_close unless sink_begin was called. */
+ * was not there is removed again by sink_close when no line was written and the job has not come to
+ * its end (sink_finish). */
 enum status sink_open(const struct sink_options *options, struct sink **out, struct error *err);
 /* Before the first line: empties an old file and makes room for the places of row_count lines. */
 enum status sink_begin(struct sink *sink, size_t row_count, struct error *err);

@@ -112,11 +112,27 @@ static void order_of_completion_can_stay(void **state) {
     unlink(path);
 }
 
-static void a_file_that_was_not_begun_is_removed(void **state) {
+static void a_file_that_gets_no_line_is_removed(void **state) {
     (void)state;
     const char *path = in_folder("out");
     sink_close(must_open(path, false, true));
     assert_int_equal(access(path, F_OK), -1);
+    struct sink *sink = must_open(path, false, true); /* stopped before the first line */
+    assert_int_equal(sink_begin(sink, 1, NULL), SL_OK);
+    sink_close(sink);
+    assert_int_equal(access(path, F_OK), -1);
+    sink = must_open(path, false, true);
+    assert_int_equal(sink_begin(sink, 1, NULL), SL_OK);
+    put(sink, 0, "zero\n");
+    sink_close(sink); /* stopped later */
+    assert_holds(path, "zero\n");
+    unlink(path);
+    sink = must_open(path, false, true);
+    assert_int_equal(sink_begin(sink, 0, NULL), SL_OK);
+    assert_int_equal(sink_finish(sink, NULL), SL_OK); /* a job without rows has come to its end */
+    sink_close(sink);
+    assert_holds(path, "");
+    unlink(path);
     write_text(path, "");
     sink_close(must_open(path, false, true)); /* it was there before: it stays */
     assert_int_equal(access(path, F_OK), 0);
@@ -285,6 +301,40 @@ static void no_room_for_the_ordered_file_loses_nothing(void **state) {
     }
 }
 
+/* The file for the ordered lines: a stale one goes, anything else is refused at once and stays. */
+static void what_lies_beside_the_output_is_not_touched(void **state) {
+    (void)state;
+    const char *path = in_folder("out"), *beside = in_folder("out.sluice.tmp");
+    const char *target = in_folder("precious");
+    write_text(target, "precious\n");
+    assert_int_equal(symlink(target, beside), 0);
+    refuses(path, SL_ERR_ENV, "out.sluice.tmp is in the way");
+    struct sink *sink = must_open(path, false, false); /* needs none */
+    sink_close(sink);
+    unlink(beside);
+    assert_int_equal(mkdir(beside, 0700), 0);
+    refuses(path, SL_ERR_ENV, "out.sluice.tmp is in the way");
+    rmdir(beside);
+
+    struct error err = {0};
+    sink = must_open(path, false, true);
+    assert_int_equal(sink_begin(sink, 2, NULL), SL_OK);
+    put(sink, 1, "one\n");
+    put(sink, 0, "zero\n");
+    assert_int_equal(symlink(target, beside), 0); /* comes later */
+    assert_int_equal(sink_finish(sink, &err), SL_ERR_ENV);
+    assert_non_null(strstr(err.text, "out.sluice.tmp is in the way"));
+    assert_holds(path, "one\nzero\n");
+    assert_holds(target, "precious\n");
+    unlink(beside);
+    write_text(beside, "half a line, of a run that was killed");
+    assert_int_equal(sink_finish(sink, &err), SL_OK);
+    assert_holds(path, "zero\none\n");
+    sink_close(sink);
+    unlink(path);
+    unlink(target);
+}
+
 static void a_closed_pipe_is_a_quiet_end(void **state) {
     (void)state;
     const char *path = in_folder("pipe");
@@ -305,7 +355,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_end_in_input_order),
         cmocka_unit_test(order_of_completion_can_stay),
-        cmocka_unit_test(a_file_that_was_not_begun_is_removed),
+        cmocka_unit_test(a_file_that_gets_no_line_is_removed),
         cmocka_unit_test(old_content_is_kept_without_overwrite),
         cmocka_unit_test(places_that_cannot_be_written_are_refused),
         cmocka_unit_test(other_files_of_the_job_are_no_output),
@@ -314,6 +364,7 @@ int main(void) {
         cmocka_unit_test(devices_are_written_to_and_stay),
         cmocka_unit_test(a_torn_line_is_cut_off_again),
         cmocka_unit_test(no_room_for_the_ordered_file_loses_nothing),
+        cmocka_unit_test(what_lies_beside_the_output_is_not_touched),
         cmocka_unit_test(a_closed_pipe_is_a_quiet_end),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

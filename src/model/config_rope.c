@@ -124,7 +124,7 @@ enum status config_rope_from_json(const struct json *config, const char *name,
                     "the %g outside",
                     name, result.theta, outside.theta);
     if (result.theta == 0) {
-        log_note("%s: no rope_theta, %g is used", name, ROPE_THETA_DEFAULT);
+        log_warning("%s: no rope_theta, %g is used", name, ROPE_THETA_DEFAULT);
         result.theta = ROPE_THETA_DEFAULT;
     }
     *out = result;

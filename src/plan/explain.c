@@ -38,9 +38,14 @@ static void add_amount(struct buf *out, const char *before, uint64_t bytes, cons
     buf_printf(out, "%s", after);
 }
 
+/* "1 row", "2 rows". */
+static void add_many(struct buf *out, const char *before, uint64_t count, const char *what) {
+    buf_printf(out, "%s%llu %s%s", before, (unsigned long long)count, what, count == 1 ? "" : "s");
+}
+
 /* "batch 100: (36.0G budget - ... ) / 0.17G KV a row (prompt + 128)". */
 static void add_batch(const struct plan *plan, struct buf *out) {
-    uint64_t count = plan->rows.count > 0 ? plan->rows.count : 1;
+    uint64_t count = plan->rows.count;
     uint64_t row_pages = (plan->rows.pages + count - 1) / count;
     buf_printf(out, "batch %zu: ", plan->batch);
     add_amount(out, "(", plan->budget_bytes, " budget");
@@ -56,16 +61,17 @@ static void add_batch(const struct plan *plan, struct buf *out) {
     add_amount(out, " - ", plan->activation_bytes, " activations)");
     uint64_t row_bytes = row_pages * SL_PAGE_TOKENS * plan->kv_bytes_per_token;
     add_amount(out, " / ", row_bytes, " KV a row");
-    buf_printf(out, " (prompt + answer, %llu tokens on average)",
-               (unsigned long long)(plan->rows.sequence_tokens / count));
+    add_many(out, " (prompt + answer, ", plan->rows.sequence_tokens / count, "token");
+    buf_add(out, STR(" on average)"));
     if (plan->slab_count > 0 && plan->batch < plan->rows.count && row_bytes > 0)
         buf_printf(out, " = %.1f average rows", (double)plan->kv_bytes / (double)row_bytes);
     buf_printf(out, ", bounded by: %s.", plan->batch_reason);
 }
 
 static void add_hours(const struct plan *plan, struct buf *out) {
-    buf_printf(out, " At most %llu passes of %zu tokens", (unsigned long long)plan->passes,
-               plan->pass_tokens);
+    buf_printf(out, " At most %llu pass%s of ", (unsigned long long)plan->passes,
+               plan->passes == 1 ? "" : "es");
+    add_many(out, "", plan->pass_tokens, "token");
     if (plan->slab_count > 0)
         add_amount(out, ", each reading ", plan->pass_bytes, "");
     buf_add(out, STR("; "));
@@ -75,21 +81,38 @@ static void add_hours(const struct plan *plan, struct buf *out) {
     buf_printf(out, "%s). ", plan->rate_source);
 }
 
+static void add_specials(const struct plan_rows *rows, struct buf *out) {
+    bool is_one = rows->special_rows == 1;
+    if (rows->special_rows == 0)
+        return;
+    buf_printf(out, "%zu row%s special tokens in %s messages, ", rows->special_rows,
+               is_one ? " holds" : "s hold", is_one ? "its" : "their");
+    if (rows->specials_are_text)
+        buf_add(out, STR("encoded as plain text (--content-specials text). "));
+    else
+        buf_add(out, STR("which count as such (--content-specials text makes them plain text). "));
+}
+
 void plan_explain(const struct plan *plan, const struct model *model, struct buf *out) {
-    buf_printf(out, "plan: %s, %s (%s), %s kernels, %zu thread%s. ", model->config.family,
-               plan->precision, plan->precision_reason, plan->kernels, plan->threads,
-               plan->threads == 1 ? "" : "s");
-    buf_printf(out, "%zu row%s, %llu prompt tokens, at most %llu answer tokens. ", plan->rows.count,
-               plan->rows.count == 1 ? "" : "s", (unsigned long long)plan->rows.prompt_tokens,
-               (unsigned long long)plan->rows.answer_tokens);
+    buf_printf(out, "plan: %s, %s (%s), %s kernels", model->config.family, plan->precision,
+               plan->precision_reason, plan->kernels);
+    add_many(out, ", ", plan->threads, "thread");
+    buf_add(out, STR(". "));
+    if (plan->rows.count == 0) {
+        buf_add(out, STR("No row can run: there is nothing to plan.\n"));
+        return;
+    }
+    add_many(out, "", plan->rows.count, "row");
+    add_many(out, ", ", plan->rows.prompt_tokens, "prompt token");
+    add_many(out, ", at most ", plan->rows.answer_tokens, "answer token");
+    buf_add(out, STR(". "));
+    add_specials(&plan->rows, out);
     buf_printf(out, "%s: %s. ", plan->engine, plan->engine_reason);
     add_amount(out, "Budget ", plan->budget_bytes, "");
     buf_printf(out, " (%s); ", plan->budget_source);
     add_batch(plan, out);
-    if (plan->rows.count > 0)
-        add_hours(plan, out);
-    add_amount(out, plan->rows.count > 0 ? "Peak memory " : " Peak memory ",
-               plan->predicted_peak_bytes, ".");
+    add_hours(plan, out);
+    add_amount(out, "Peak memory ", plan->predicted_peak_bytes, ".");
     if (plan->note[0] != '\0')
         buf_printf(out, " %s", plan->note);
     buf_add_char(out, '\n');
@@ -122,6 +145,7 @@ void plan_json(const struct plan *plan, const struct model *model, struct buf *o
     add_text(out, "kernels", plan->kernels);
     add_count(out, "rows", plan->rows.count);
     add_count(out, "prompt_tokens", plan->rows.prompt_tokens);
+    add_count(out, "special_rows", plan->rows.special_rows);
     add_count(out, "budget_bytes", plan->budget_bytes);
     add_count(out, "base_bytes", plan->base_bytes);
     add_count(out, "weights_bytes", plan->weights_bytes);

@@ -86,7 +86,6 @@ enum status memory_init(struct memory *memory, const struct model *model,
                         size_t threads, struct error *err) {
     struct memory made = {
         .model = model,
-        .rows = rows,
         .threads = threads,
         .has_logprobs = settings->logprobs >= 0 || rows->wants_logprobs,
         .logprobs = settings->logprobs > 0 ? (size_t)settings->logprobs : 0,
@@ -97,15 +96,21 @@ enum status memory_init(struct memory *memory, const struct model *model,
         made.logprobs = rows->top_logprobs;
     TRY(find_items(&made, err));
     made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype);
-    made.longest_pages = kv_pages_for(rows->longest > 0 ? rows->longest : 1);
-    uint64_t line = LINE_TOKEN_BYTES;
-    if (made.has_logprobs)
-        line += LINE_LOGPROB_BYTES * (uint64_t)(made.logprobs + 1);
-    made.base_bytes = machine_rss_bytes() + ALLOWANCE_PROCESS +
-                      ALLOWANCE_THREAD * (threads + READERS) + ALLOWANCE_LINE * rows->count +
-                      line * rows->longest_answer;
+    made.process_bytes =
+        machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_THREAD * (threads + READERS);
+    memory_set_rows(&made, rows);
     *memory = made;
     return SL_OK;
+}
+
+void memory_set_rows(struct memory *memory, const struct plan_rows *rows) {
+    uint64_t line = LINE_TOKEN_BYTES;
+    if (memory->has_logprobs)
+        line += LINE_LOGPROB_BYTES * (uint64_t)(memory->logprobs + 1);
+    memory->rows = rows;
+    memory->longest_pages = kv_pages_for(rows->longest > 0 ? rows->longest : 1);
+    memory->base_bytes =
+        memory->process_bytes + ALLOWANCE_LINE * rows->count + line * rows->longest_answer;
 }
 
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count) {

@@ -28,7 +28,8 @@ struct memory {
     size_t logprobs; /* best tokens kept for each answer token; with has_logprobs */
     bool has_logprobs;
     enum kv_dtype kv_dtype;
-    uint64_t base_bytes; /* the process now, and what it takes besides the sums here */
+    uint64_t process_bytes; /* the process now, and what it takes besides the sums here */
+    uint64_t base_bytes;    /* the same with what the rows take */
     uint64_t scratch_bytes;
     uint64_t page_bytes;
     size_t longest_pages;                       /* of the longest row */
@@ -46,6 +47,8 @@ struct memory_load {
 enum status memory_init(struct memory *memory, const struct model *model,
                         const struct settings *settings, const struct plan_rows *rows,
                         size_t threads, struct error *err);
+/* Other rows for the same model and settings. */
+void memory_set_rows(struct memory *memory, const struct plan_rows *rows);
 /* slab_count 0: resident. */
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count);
 /* Step, engine, and what the job keeps for each row that is in. */

@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/team.h"
+#include "engine/kv.h"
 #include "plan/memory.h"
 
 #include <stdio.h>
@@ -57,10 +58,10 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Settings that this version has no second way for. */
+/* Settings that this version has no second way for: what it lacks is no wrong usage. */
 static enum status check_settings(const struct settings *settings, struct error *err) {
     if (!is_word(settings->kernels, "auto") && !is_word(settings->kernels, "portable"))
-        return error_set(err, SL_ERR_USAGE,
+        return error_set(err, SL_ERR_ENV,
                          "--kernels %s: this version has the kernel set portable alone",
                          settings->kernels);
     if (is_word(settings->reader, "uring"))
@@ -68,10 +69,7 @@ static enum status check_settings(const struct settings *settings, struct error 
                          "--reader uring: this build has no uring reader, only "
                          "pool and sync");
     if (settings->has_checksum)
-        return error_set(err, SL_ERR_USAGE, "--checksum: not in this version");
-    if (is_word(settings->content_specials, "text"))
-        return error_set(err, SL_ERR_USAGE,
-                         "--content-specials text: not in this version, which has allow");
+        return error_set(err, SL_ERR_ENV, "--checksum: not in this version");
     return SL_OK;
 }
 
@@ -99,8 +97,14 @@ static enum status decide_precision(const struct model *model, const struct sett
     bool fits = is_word(settings->precision, "bf16") ? most == DTYPE_BF16
                 : is_word(settings->precision, "8")  ? name[0] == 'q' && name[1] == '8'
                                                      : name[0] == 'q' && name[1] == '4';
-    if (!fits)
+    int bits = is_word(settings->precision, "bf16") ? 16 : settings->precision[0] - '0';
+    if (!fits && name[0] == 'q' && name[1] - '0' < bits)
         return error_set(err, SL_ERR_USAGE,
+                         "--precision %s: the model is %s, and a quantised model is never "
+                         "converted upwards",
+                         settings->precision, plan->precision);
+    if (!fits)
+        return error_set(err, SL_ERR_ENV,
                          "--precision %s: the model is %s, and this version uses models as they "
                          "are published",
                          settings->precision, plan->precision);
@@ -290,8 +294,8 @@ static bool should_stay(const struct memory *memory, const struct settings *sett
     }
     snprintf(plan->engine_reason, sizeof plan->engine_reason,
              fits ? "weights and rows fit into the budget"
-                  : "weights and %zu rows do not fit into the budget together",
-             batch);
+                  : "weights and %zu row%s do not fit into the budget together",
+             batch, batch == 1 ? "" : "s");
     return fits;
 }
 
@@ -364,21 +368,85 @@ static void fill_note(const struct config *config, const struct settings *settin
                  values);
 }
 
-/* Rounds the amount that a message names up to what is surely enough: another process differs by
- * some pages. */
-static enum status refuse_budget(const struct plan *plan, struct error *err) {
-    uint64_t enough = plan->needed_bytes + plan->needed_bytes / 64;
+void plan_budget_option(uint64_t needed_bytes, char out[SL_BUDGET_OPTION_BYTES]) {
+    uint64_t enough = needed_bytes + needed_bytes / 64;
     uint64_t unit = enough >= (uint64_t)100 << 20 ? 1u << 20 : 1u << 10;
+    snprintf(out, SL_BUDGET_OPTION_BYTES, "--memory %llu%c",
+             (unsigned long long)((enough + unit - 1) / unit), unit == 1u << 20 ? 'M' : 'K');
+}
+
+static enum status refuse_budget(const struct plan *plan, struct error *err) {
+    char option[SL_BUDGET_OPTION_BYTES];
     struct buf budget;
     buf_init(&budget);
     plan_amount(plan->budget_bytes, &budget);
+    plan_budget_option(plan->needed_bytes, option);
     enum status status =
-        error_set(err, SL_ERR_ENV,
-                  "the memory budget of %.*s (%s) is too small: the least is --memory %llu%c",
-                  STR_ARG(buf_str(&budget)), plan->budget_source,
-                  (unsigned long long)((enough + unit - 1) / unit), unit == 1u << 20 ? 'M' : 'K');
+        error_set(err, SL_ERR_ENV, "the memory budget of %.*s (%s) is too small: the least is %s",
+                  STR_ARG(buf_str(&budget)), plan->budget_source, option);
     buf_release(&budget);
     return status;
+}
+
+static size_t count_threads(const struct settings *settings) {
+    size_t threads = settings->threads > 0 ? (size_t)settings->threads : cpu_get()->threads_max;
+    return smaller(threads, SL_TEAM_THREADS_MAX);
+}
+
+/* The least budget for these rows: one at a time, the margin included. */
+static uint64_t needed_budget(const struct memory *memory, const struct settings *settings) {
+    uint64_t least = find_least(memory, settings, !is_word(settings->engine, "stream"),
+                                !is_word(settings->engine, "resident"));
+    uint64_t peak = machine_peak_rss_bytes();
+    least = least > peak ? least : peak;
+    return least + least / (MARGIN_SHARE - 1) + 1;
+}
+
+/* As many rows as there are, each of so many pages: no job of rows that are not longer needs more.
+ */
+static struct plan_rows rows_of_pages(const struct plan_rows *rows, size_t pages) {
+    size_t tokens = pages * SL_PAGE_TOKENS, answer = smaller(tokens, rows->longest_answer);
+    struct plan_rows alike = *rows;
+    alike.longest = tokens;
+    alike.longest_answer = answer;
+    alike.pages = rows->count * pages;
+    alike.sequence_tokens = rows->count * tokens;
+    alike.answer_tokens = rows->count * answer;
+    return alike;
+}
+
+enum status plan_fit_rows(const struct model *model, const struct settings *settings,
+                          const struct plan_rows *rows, struct plan_fit *out, struct error *err) {
+    struct plan plan;
+    struct memory memory;
+    must(rows->count > 0);
+    TRY(memory_init(&memory, model, settings, rows, count_threads(settings), err));
+    decide_budget(settings, &plan);
+    struct plan_fit fit = {.longest = rows->longest,
+                           .needed_bytes = needed_budget(&memory, settings),
+                           .page_bytes = memory.page_bytes,
+                           .budget_bytes = plan.budget_bytes};
+    size_t low = 0, high = memory.longest_pages; /* low fits, or is 0 */
+    while (low < high) {
+        size_t middle = low + (high - low + 1) / 2;
+        struct plan_rows alike = rows_of_pages(rows, middle);
+        memory_set_rows(&memory, &alike);
+        if (needed_budget(&memory, settings) <= plan.budget_bytes)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    fit.tokens_max = low * SL_PAGE_TOKENS;
+    *out = fit;
+    return SL_OK;
+}
+
+uint64_t plan_fit_bytes(const struct plan_fit *fit, size_t tokens) {
+    uint64_t longest = kv_pages_for(fit->longest) * fit->page_bytes;
+    uint64_t pages = kv_pages_for(tokens) * fit->page_bytes;
+    if (pages > longest)
+        return fit->needed_bytes + (pages - longest);
+    return fit->needed_bytes > longest - pages ? fit->needed_bytes - (longest - pages) : 0;
 }
 
 enum status plan_make(const struct model *model, const struct settings *settings,
@@ -387,20 +455,14 @@ enum status plan_make(const struct model *model, const struct settings *settings
     struct memory memory;
     TRY(check_settings(settings, err));
     TRY(decide_precision(model, settings, &plan, err));
-    plan.threads = settings->threads > 0 ? (size_t)settings->threads : cpu_get()->threads_max;
-    plan.threads = smaller(plan.threads, SL_TEAM_THREADS_MAX);
+    plan.threads = count_threads(settings);
     TRY(memory_init(&memory, model, settings, rows, plan.threads, err));
     plan.weights_bytes = model_weights_bytes(model);
     plan.kv_dtype = memory.kv_dtype;
     decide_budget(settings, &plan);
-
-    uint64_t least = find_least(&memory, settings, !is_word(settings->engine, "stream"),
-                                !is_word(settings->engine, "resident"));
-    uint64_t peak = machine_peak_rss_bytes();
-    least = least > peak ? least : peak;
-    plan.needed_bytes = least + least / (MARGIN_SHARE - 1) + 1;
+    plan.needed_bytes = needed_budget(&memory, settings);
     plan.margin_bytes = plan.budget_bytes / MARGIN_SHARE;
-    if (plan.budget_bytes < plan.needed_bytes)
+    if (rows->count > 0 && plan.budget_bytes < plan.needed_bytes)
         return refuse_budget(&plan, err);
 
     uint64_t usable = plan.budget_bytes - plan.margin_bytes;

@@ -24,6 +24,8 @@ struct plan_rows {
     uint64_t answer_tokens; /* sum of max_tokens */
     bool wants_logprobs;    /* of any row */
     size_t top_logprobs;    /* the most that a row asks for */
+    size_t special_rows;    /* with special tokens inside their messages' content */
+    bool specials_are_text; /* --content-specials text */
 };
 
 struct plan {
@@ -58,10 +60,30 @@ struct plan {
 };
 
 /* Decides. SL_ERR_ENV when the budget is too small (amount needed named in the unit the user can
- * pass: "--memory 123M"), SL_ERR_USAGE for settings that contradict each other or are not in this
- * build. plan->layout is made by the caller with block_bytes_max. */
+ * pass: "--memory 123M") or a setting asks for what this build or the model lacks, SL_ERR_USAGE for
+ * settings that contradict the model. Without rows no budget is too small. The layout is made by
+ * the caller with block_bytes_max. */
 enum status plan_make(const struct model *model, const struct settings *settings,
                       const struct plan_rows *rows, struct plan *out, struct error *err);
+
+/* Which rows a budget that is too small for the longest one can hold. */
+struct plan_fit {
+    size_t tokens_max;     /* most tokens, prompt and answer, that a row may have; 0: no row fits */
+    size_t longest;        /* of the rows asked about */
+    uint64_t needed_bytes; /* the least budget for that one */
+    uint64_t page_bytes;
+    uint64_t budget_bytes;
+};
+/* For a budget that plan_make refuses. Rows of at most tokens_max tokens are then accepted, however
+ * many there are. */
+enum status plan_fit_rows(const struct model *model, const struct settings *settings,
+                          const struct plan_rows *rows, struct plan_fit *out, struct error *err);
+/* The least budget for a row of so many tokens, give or take what its bookkeeping needs. */
+uint64_t plan_fit_bytes(const struct plan_fit *fit, size_t tokens);
+/* "--memory 123M", rounded up to what is surely enough: another process differs by some pages. */
+#define SL_BUDGET_OPTION_BYTES 40
+void plan_budget_option(uint64_t needed_bytes, char out[SL_BUDGET_OPTION_BYTES]);
+
 /* One paragraph for people; one JSON object (members of INTERFACE.md) for programs. */
 void plan_explain(const struct plan *plan, const struct model *model, struct buf *out);
 void plan_json(const struct plan *plan, const struct model *model, struct buf *out);

@@ -307,6 +307,69 @@ static void longest_row_has_its_pages_even_alone(void **state) {
     assert_true(plan.needed_bytes > 500 * 16 * 131072u);
 }
 
+/* 49 rows of 40 tokens and one of 8000, whose pages alone take 1 GB: budgets between what the short
+ * ones and the long one need hold rows up to a length that grows with the budget. */
+static void a_budget_too_small_for_the_longest_row_holds_shorter_ones(void **state) {
+    (void)state;
+    struct plan_rows shorts = equal_rows(49, 20, 20), rows = equal_rows(50, 20, 20);
+    struct settings settings = settings_for("stream", 0);
+    size_t before = 0;
+    rows.longest = 8000;
+    rows.longest_answer = 7980;
+    rows.pages += kv_pages_for(8000) - kv_pages_for(40);
+    rows.sequence_tokens += 7960;
+    rows.answer_tokens += 7960;
+    for (uint64_t budget = 200 * MIB; budget < 1400 * MIB; budget += 100 * MIB) {
+        struct plan_fit fit;
+        struct plan plan;
+        struct error err = {0};
+        settings.memory_bytes = budget;
+        bool is_accepted = plan_make(large, &settings, &rows, &plan, &err) == SL_OK;
+        if (is_accepted)
+            break;
+        assert_int_equal(plan_fit_rows(large, &settings, &rows, &fit, &err), SL_OK);
+        assert_true(fit.tokens_max < 8000 && fit.tokens_max >= before);
+        assert_int_equal(fit.tokens_max % 16, 0);
+        assert_int_equal(fit.budget_bytes, budget);
+        assert_true(fit.needed_bytes > 8000u * 131072u);
+        before = fit.tokens_max;
+        /* What it says of shorter rows holds, and their need differs by the pages. */
+        assert_true((plan_make(large, &settings, &shorts, &plan, &err) == SL_OK) ==
+                    (fit.tokens_max >= 40));
+        assert_int_equal(fit.needed_bytes - plan_fit_bytes(&fit, 4000), 4000u * 131072u);
+    }
+    assert_true(before > 4000);
+}
+
+static void budget_options_are_rounded_up(void **state) {
+    (void)state;
+    char option[SL_BUDGET_OPTION_BYTES];
+    plan_budget_option(64 * 1024, option); /* and one part in 64 more */
+    assert_string_equal(option, "--memory 65K");
+    plan_budget_option(640 * MIB + 1, option);
+    assert_string_equal(option, "--memory 651M");
+}
+
+static void numbers_of_one_have_no_plural(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(1, 1, 1), none = {0};
+    struct settings settings = settings_for("auto", GIB);
+    struct plan plan;
+    struct buf text;
+    settings.threads = 1;
+    must_plan(small, &settings, &rows, &plan);
+    buf_init(&text);
+    plan_explain(&plan, small, &text);
+    assert_non_null(
+        strstr(text.data, ", 1 thread. 1 row, 1 prompt token, at most 1 answer token. "));
+    settings.memory_bytes = 1; /* nothing to run needs nothing */
+    must_plan(small, &settings, &none, &plan);
+    buf_clear(&text);
+    plan_explain(&plan, small, &text);
+    assert_non_null(strstr(text.data, "No row can run: there is nothing to plan.\n"));
+    buf_release(&text);
+}
+
 static void what_is_not_in_this_version_is_refused_by_name(void **state) {
     (void)state;
     struct plan_rows rows = equal_rows(2, 10, 10);
@@ -315,7 +378,7 @@ static void what_is_not_in_this_version_is_refused_by_name(void **state) {
     struct error err;
     settings = settings_for("auto", GIB);
     settings.kernels = "amx";
-    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_USAGE);
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
     assert_non_null(strstr(err.text, "amx"));
     settings = settings_for("auto", GIB);
     settings.reader = "uring";
@@ -323,12 +386,12 @@ static void what_is_not_in_this_version_is_refused_by_name(void **state) {
     assert_non_null(strstr(err.text, "uring"));
     settings = settings_for("auto", GIB);
     settings.precision = "4";
-    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_USAGE);
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
     assert_non_null(strstr(err.text, "--precision 4"));
     settings.precision = "bf16"; /* it is published so */
     must_plan(small, &settings, &rows, &plan);
     settings.has_checksum = true;
-    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_USAGE);
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
     assert_non_null(strstr(err.text, "--checksum"));
 }
 
@@ -410,6 +473,9 @@ int main(void) {
         cmocka_unit_test(refusals_name_what_is_enough),
         cmocka_unit_test(limits_of_the_user_are_kept),
         cmocka_unit_test(longest_row_has_its_pages_even_alone),
+        cmocka_unit_test(a_budget_too_small_for_the_longest_row_holds_shorter_ones),
+        cmocka_unit_test(budget_options_are_rounded_up),
+        cmocka_unit_test(numbers_of_one_have_no_plural),
         cmocka_unit_test(what_is_not_in_this_version_is_refused_by_name),
         cmocka_unit_test(amounts_are_short_and_in_powers_of_1024),
         cmocka_unit_test(json_has_every_member_of_the_interface),
