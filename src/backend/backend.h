@@ -15,7 +15,8 @@
  * are added in order, and the output is divided by that.
  *  - rms_norm: inverse = 1 / sqrt(sum / group + eps); y = weight * (x * inverse).
  *  - rope: (a, b) becomes fma(a, cos, -(b * sin)), fma(b, cos, a * sin).
- *  - exp, sigmoid: base/num.h.
+ *  - a cap of scores: score = cap tanh(score / cap), after the scale.
+ *  - exp, sigmoid, tanh, gelu: base/num.h.
  * Outputs are shared out whole among threads; nothing is reduced across threads.
  *
  * Thread rule: one thread calls; the backend uses its team. Nothing is allocated in a call. */
@@ -42,6 +43,7 @@ struct attention_args {
     const struct kv_token *tokens; /* one for each token of the pass */
     uint32_t heads;  /* query heads; heads / kv_heads share a key/value head, in order */
     float scale;     /* of the scores */
+    float cap;       /* scores become cap tanh(score / cap); 0: they stay */
     uint32_t window; /* keys with position > query - window; 0: all */
 };
 
@@ -64,6 +66,10 @@ struct backend_ops {
                      struct act *y); /* y[f] += bias[f] */
     void (*silu_mul)(struct backend *backend, const struct act *gate,
                      struct act *up); /* up *= silu(gate) */
+    void (*gelu_mul)(struct backend *backend, const struct act *gate,
+                     struct act *up); /* up *= gelu(gate), in its tanh form */
+    /* y *= scale; then y = cap tanh(y / cap) unless cap is 0. */
+    void (*scale)(struct backend *backend, float scale, float cap, struct act *y);
     /* Rotates the first `rotary` features of each head of x in place (heads x head_dim features).
      */
     void (*rope)(struct backend *backend, const struct rope_table *table, size_t heads,

@@ -134,6 +134,7 @@ static void avx2_attention_has_the_bits_of_scalar(void **test) {
     for (int i = 0; i < 40; i++) {
         struct shape shape = random_shape(&state);
         struct scene scene = scene_new(&shape, &state);
+        scene.args.cap = i % 3 == 0 ? 2.5f : 0.0f;
         struct act other = parity_act(scene.out.features, shape.tokens, &state);
         attend(scalar, &scene, &scene.out);
         attend(avx2, &scene, &other);
@@ -158,6 +159,7 @@ static void avx2_attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
         struct act other = parity_act(scene.out.features, shape.tokens, &state);
         parity_fill(&scene.q, parity_special, &state);
         scene.args.scale = i % 2 ? 1.0f : 300.0f; /* shares of 0 and 1 */
+        scene.args.cap = i % 5 == 0 ? 30.0f : 0.0f;
         for (int n = 0; n < 3; n++)
             put(&scene.kv, page_of(&scene, parity_below(&state, POSITIONS)),
                 parity_below(&state, 16), parity_below(&state, 2) ? NAN : -INFINITY);
@@ -185,6 +187,8 @@ static double naive(const struct scene *scene, size_t token, size_t head, size_t
             scores[p] += (double)*act_at(&scene->q, head * kv->head_dim + i, token) *
                          (double)get(kv, page_of(scene, p), key_index(kv, kv_head, i, p));
         scores[p] *= (double)scene->args.scale;
+        if (scene->args.cap != 0.0f)
+            scores[p] = (double)scene->args.cap * tanh(scores[p] / (double)scene->args.cap);
         largest = scores[p] > largest ? scores[p] : largest;
     }
     for (size_t p = from; p <= position; p++) {
@@ -205,6 +209,7 @@ static void attention_is_near_the_softmax_in_double(void **test) {
         struct shape shape = random_shape(&state);
         shape.tokens = 1 + parity_below(&state, 4);
         struct scene scene = scene_new(&shape, &state);
+        scene.args.cap = i % 2 == 0 ? 2.5f : 0.0f;
         attend(backend, &scene, &scene.out);
         for (size_t t = 0; t < shape.tokens; t++)
             for (size_t head = 0; head < scene.args.heads; head++)

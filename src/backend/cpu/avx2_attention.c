@@ -126,18 +126,25 @@ AVX2_INLINE float largest_of(__m256 low, __m256 high, __m256 seen_low, __m256 se
     return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
 }
 
+/* Scores times the scale, and capped. */
+AVX2_INLINE void scale_scores(const struct attention_args *args, float *scores) {
+    __m256 scale = _mm256_set1_ps(args->scale);
+    _mm256_store_ps(scores, _mm256_mul_ps(_mm256_load_ps(scores), scale));
+    _mm256_store_ps(scores + 8, _mm256_mul_ps(_mm256_load_ps(scores + 8), scale));
+    if (args->cap != 0.0f)
+        for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
+            scores[slot] = num_cap(scores[slot], args->cap);
+}
+
 /* Turns the scores of a page into shares and brings maximum and sums of head h up to date. */
 AVX2_INLINE void soften(struct heads *heads, struct page *page, size_t h) {
     float *shares = page->shares[h], *sums = heads->sums[h], old = heads->largest[h];
-    __m256 scale = _mm256_set1_ps(heads->task->args->scale);
     __m256 seen_low = seen_lanes(0, page), seen_high = seen_lanes(8, page);
-    __m256 low = _mm256_mul_ps(_mm256_load_ps(shares), scale);
-    __m256 high = _mm256_mul_ps(_mm256_load_ps(shares + 8), scale);
+    scale_scores(heads->task->args, shares);
+    __m256 low = _mm256_load_ps(shares), high = _mm256_load_ps(shares + 8);
     float largest = largest_of(low, high, seen_low, seen_high);
     largest = largest > old ? largest : old;
     float shrink = largest > old ? num_exp(old - largest) : 1.0f;
-    _mm256_store_ps(shares, low);
-    _mm256_store_ps(shares + 8, high);
     for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
         shares[slot] = num_exp(shares[slot] - largest);
     low = _mm256_and_ps(_mm256_load_ps(shares), seen_low);

@@ -72,6 +72,8 @@ struct cpu_kernels {
     void (*add)(const float *x, float *y, size_t count); /* y[i] += x[i]; count % 16 == 0 */
     void (*add_bias)(const float *bias, float *y, size_t features); /* of one tile */
     void (*silu_mul)(const float *gate, float *up, size_t count);   /* count % 16 == 0 */
+    void (*gelu_mul)(const float *gate, float *up, size_t count);   /* likewise */
+    void (*scale)(float scale, float cap, float *y, size_t count);  /* likewise */
     void (*rope)(const struct cpu_rope *rope, float *x); /* x: the features of the head */
     /* For each lane of a tile the index of the largest value (ties: lowest; NaN never). */
     void (*argmax)(const float *x, size_t features, uint32_t best[SL_LANES]);
@@ -120,6 +122,8 @@ void cpu_rms_norm(struct backend *backend, const struct act *x, const float *wei
 void cpu_add(struct backend *backend, const struct act *x, struct act *y);
 void cpu_add_bias(struct backend *backend, const float *bias, struct act *y);
 void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *up);
+void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up);
+void cpu_scale(struct backend *backend, float scale, float cap, struct act *y);
 void cpu_rope(struct backend *backend, const struct rope_table *table, size_t heads,
               size_t head_dim, struct act *x);
 void cpu_kv_write(struct backend *backend, const struct kv_layer *kv, const struct kv_token *tokens,

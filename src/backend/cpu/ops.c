@@ -16,6 +16,7 @@ struct ops_run {
     size_t parts;            /* items of a tile */
     size_t group;
     float number; /* eps or scale */
+    float cap;
     const struct view *rows;
     const struct rope_table *table;
     const struct kv_layer *kv;
@@ -98,6 +99,33 @@ void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *u
     must(gate->features == up->features && gate->tokens == up->tokens);
     struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
     share_slices(backend, silu_mul_item, &run);
+}
+
+static void gelu_mul_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct ops_run *run = ctx;
+    struct slice slice = slice_of(run, item);
+    run->cpu->kernels->gelu_mul(run->x->data + slice.offset, run->y->data + slice.offset,
+                                slice.features * SL_LANES);
+}
+
+void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up) {
+    must(gate->features == up->features && gate->tokens == up->tokens);
+    struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
+    share_slices(backend, gelu_mul_item, &run);
+}
+
+static void scale_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct ops_run *run = ctx;
+    struct slice slice = slice_of(run, item);
+    run->cpu->kernels->scale(run->number, run->cap, run->y->data + slice.offset,
+                             slice.features * SL_LANES);
+}
+
+void cpu_scale(struct backend *backend, float scale, float cap, struct act *y) {
+    struct ops_run run = {.cpu = cpu_from(backend), .y = y, .number = scale, .cap = cap};
+    share_slices(backend, scale_item, &run);
 }
 
 static void rms_norm_item(void *ctx, size_t item, size_t worker) {

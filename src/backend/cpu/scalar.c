@@ -43,7 +43,7 @@ static float page_element(const struct kv_layer *kv, const uint8_t *at, size_t i
     return num_from_bf16(bits);
 }
 
-/* scale times the chain of query times key over head_dim. */
+/* scale times the chain of query times key over head_dim, capped. */
 static float score_of(const struct cpu_attention *task, size_t token, size_t head,
                       const uint8_t *keys, size_t slot) {
     const struct kv_layer *kv = task->args->kv;
@@ -56,7 +56,8 @@ static float score_of(const struct cpu_attention *task, size_t token, size_t hea
                             page_element(kv, keys, d * SL_PAGE_TOKENS + slot), chain);
         total = first == 0 ? chain : total + chain;
     }
-    return total * task->args->scale;
+    total *= task->args->scale;
+    return task->args->cap != 0.0f ? num_cap(total, task->args->cap) : total;
 }
 
 /* The positions of one page that a token sees, and where its keys and values lie. */
@@ -134,6 +135,8 @@ const struct cpu_kernels cpu_kernels_scalar = {
     .add = lanes_add,
     .add_bias = lanes_add_bias,
     .silu_mul = lanes_silu_mul,
+    .gelu_mul = lanes_gelu_mul,
+    .scale = lanes_scale,
     .rope = lanes_rope,
     .argmax = lanes_argmax,
 };
