@@ -26,6 +26,7 @@ struct kv_layer {
 /* A token of the pass, as attention sees it. */
 struct kv_token {
     uint32_t position;     /* of this token in its row */
+    uint32_t row_limit;    /* positions that its row may reach: prompt and most new tokens */
     const uint32_t *pages; /* page numbers of its row; pages[position / 16] is there already */
 };
 

@@ -97,8 +97,9 @@ static inline float num_silu(float x) {
     return x / (1.0f + num_exp(-x));
 }
 
-/* tanh within 3 units in the last place; NaN stays NaN. Below 0.625 Lambert's continued fraction cut
- * after x^2 / 9 (9e-10 relative), written as x plus a correction; above it 1 - 2 / (e^2x + 1). */
+/* tanh within 3 units in the last place; NaN stays NaN. Below 0.625 Lambert's continued fraction
+ * cut after x^2 / 9 (9e-10 relative), written as x plus a correction; above it 1 - 2 / (e^2x + 1).
+ */
 static inline float num_tanh(float x) {
     float size = num_select(x < 0.0f, -x, x), square = x * x;
     float above = num_fma(square, 14.0f, 315.0f);

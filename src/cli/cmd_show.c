@@ -16,19 +16,6 @@ struct show {
     struct buf *out;
 };
 
-static const char *rope_word(enum rope_kind kind) {
-    switch (kind) {
-    case ROPE_DEFAULT:
-        return "default";
-    case ROPE_LINEAR:
-        return "linear";
-    case ROPE_LLAMA3:
-        return "llama3";
-    }
-    must(false);
-    return "";
-}
-
 static void text_field(struct buf *out, const char *name, struct str value) {
     buf_printf(out, ", \"%s\": ", name);
     json_add_string(out, value);

@@ -57,8 +57,11 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
     }
     for (size_t i = pick->first; i < end; i++) {
         pass->ids[pass->tokens] = seq->tokens[i];
-        pass->kv_tokens[pass->tokens++] =
-            (struct kv_token){.position = (uint32_t)i, .pages = seq->pages};
+        pass->kv_tokens[pass->tokens++] = (struct kv_token){
+            .position = (uint32_t)i,
+            .row_limit = (uint32_t)(seq->prompt_count + seq->max_tokens),
+            .pages = seq->pages,
+        };
     }
     if (!pick->wants_logits)
         return;

@@ -3,7 +3,12 @@
  * refuses the model with the list of names. */
 #include "model/arch.h"
 
-static const struct arch *const archs[] = {&arch_llama, &arch_mistral, &arch_qwen2, &arch_qwen3};
+#include <string.h>
+
+static const struct arch *const archs[] = {
+    &arch_llama,  &arch_mistral, &arch_qwen2, &arch_qwen3,   &arch_gemma2,
+    &arch_gemma3, &arch_phi3,    &arch_olmo2, &arch_smollm3, &arch_granite,
+};
 #define ARCH_TABLE_COUNT (sizeof archs / sizeof archs[0])
 
 static bool arch_has_name(const char *const *names, struct str name) {
@@ -27,6 +32,14 @@ const struct arch *arch_from_gguf(struct str name) {
     return NULL;
 }
 
+bool arch_has_setting(const struct arch *arch, const char *member) {
+    for (const char *const *setting = arch->settings; setting != NULL && *setting != NULL;
+         setting++)
+        if (strcmp(*setting, member) == 0)
+            return true;
+    return false;
+}
+
 void arch_list(struct buf *out) {
     for (size_t i = 0; i < ARCH_TABLE_COUNT; i++) {
         if (i > 0)
@@ -47,6 +60,8 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_FINAL_NORM] = {hidden, 0},
         [ROLE_HEAD] = {config->vocabulary, hidden},
         [ROLE_ROPE_FACTORS] = {config->rope.rotary / 2, 0},
+        [ROLE_ROPE_LONG] = {config->rope.rotary / 2, 0},
+        [ROLE_ROPE_SHORT] = {config->rope.rotary / 2, 0},
         [ROLE_Q] = {query, hidden},
         [ROLE_K] = {key, hidden},
         [ROLE_V] = {key, hidden},
@@ -56,8 +71,10 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_DOWN] = {hidden, inner},
         [ROLE_ATTEND_NORM] = {hidden, 0},
         [ROLE_MLP_NORM] = {hidden, 0},
-        [ROLE_Q_NORM] = {config->head_dim, 0},
-        [ROLE_K_NORM] = {config->head_dim, 0},
+        [ROLE_ATTEND_POST_NORM] = {hidden, 0},
+        [ROLE_MLP_POST_NORM] = {hidden, 0},
+        [ROLE_Q_NORM] = {config->has_whole_qk_norm ? query : config->head_dim, 0},
+        [ROLE_K_NORM] = {config->has_whole_qk_norm ? key : config->head_dim, 0},
         [ROLE_Q_BIAS] = {query, 0},
         [ROLE_K_BIAS] = {key, 0},
         [ROLE_V_BIAS] = {key, 0},

@@ -13,19 +13,33 @@
 #define SL_VOCABULARY_MAX (1u << 26)
 #define SL_CONTEXT_MAX (1u << 30) /* positions; their angles stay within num_sincos's range */
 
-enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
+enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE, ROPE_KINDS };
 
-/* Rotary embedding (Su et al. 2021); llama3: the smoothed scaling of Llama 3.1's published config.
- */
+/* Rotary embedding (Su et al. 2021); llama3: the smoothed scaling of Llama 3.1's published config;
+ * yarn: Peng et al. 2023; longrope: Ding et al. 2024, as Phi-3 has it. */
 struct rope_config {
     enum rope_kind kind;
     double theta;
-    double factor;                            /* linear, llama3 */
+    double factor;                            /* all but default */
     double low_freq_factor, high_freq_factor; /* llama3 */
-    double original_context;                  /* llama3 */
-    uint32_t rotary;                          /* features of a head that are rotated; even */
+    double original_context;                  /* llama3, yarn, longrope: positions of training */
+    double beta_fast, beta_slow;              /* yarn: turns over original_context */
+    bool keeps_fractions;                     /* yarn: the ramp's ends are not rounded */
+    double mscale, mscale_all_dim;            /* yarn, as given; 0: not given */
+    double attention_factor;                  /* of cosines and sines; 0 until config_check */
+    /* longrope: divisors of the frequencies [factor_count], in the config's arena. A row uses the
+     * long ones throughout when its prompt and the most tokens that it may get pass
+     * original_context, else the short ones. NULL: tensors of the file hold them. */
+    const double *short_factors, *long_factors;
+    uint32_t factor_count;
+    double share;    /* of a head that is rotated, in (0, 1]; 0: all; gives rotary */
+    uint32_t rotary; /* features of a head that are rotated; even */
     bool is_interleaved;
 };
+
+const char *rope_word(enum rope_kind kind); /* "yarn" */
+
+enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
 
 struct config {
     const char *family;                                        /* arch.name */
@@ -34,10 +48,21 @@ struct config {
     uint32_t context;                                          /* positions */
     float norm_eps;
     struct rope_config rope;
-    uint32_t window;      /* sliding window of the layers in window_layers; 0: none */
-    bool *is_windowed;    /* [layers], in arena; NULL: none is */
-    bool ties_embeddings; /* declared; the file decides (CASES 31) */
+    struct rope_config window_rope; /* of the windowed layers, if they have one of their own */
+    bool has_window_rope;           /* then rotary is that of rope */
+    bool *skips_rope;               /* [layers], in arena; NULL: all rotate */
+    uint32_t window;                /* sliding window of the layers in window_layers; 0: none */
+    bool *is_windowed;              /* [layers], in arena; NULL: none is */
+    enum activation activation;     /* of the gate */
+    /* Factors; 0 until config_check puts the neutral value. */
+    double embed_scale, residual_scale; /* of embeddings, of what a half layer adds */
+    double score_scale;                 /* of scores: 1 / sqrt(head_dim) unless it is given */
+    double logit_scale;                 /* of logits */
+    double score_cap, logit_cap;        /* x becomes cap tanh(x / cap); 0: none */
+    float norm_offset;                  /* added to the weights of norms when they are read */
+    bool ties_embeddings;               /* declared; the file decides (CASES 31) */
     bool has_qk_norm;
+    bool has_whole_qk_norm; /* the norms of q and k are over all heads together */
     bool declares_attention_bias, declares_mlp_bias; /* then the tensors must be there */
     bool samples; /* generation_config suggests sampling: said in the plan; next three then */
     double temperature, top_p;
@@ -61,8 +86,13 @@ void config_release(struct config *config);
  * where they are still 0. */
 enum status config_check(struct config *config, const char *name, struct error *err);
 /* Rotary settings of config.json, both styles: rope_theta with rope_scaling, and rope_parameters.
- */
+ * Fills rope, and window_rope where the layer types have settings of their own; the sizes are read
+ * already. */
 enum status config_rope_from_json(const struct json *config, const char *name,
-                                  struct rope_config *out, struct error *err);
+                                  const struct arch *arch, struct config *out, struct error *err);
+/* is_windowed and skips_rope: all false. */
+enum status config_layer_flags(struct config *config, bool **out, struct error *err);
+/* yarn's factor of cosines and sines: (0.1 mscale log(factor) + 1), 1 for factors up to 1. */
+double rope_mscale(double factor, double mscale);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "model/arch.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,35 +21,43 @@ static const char *reader_key(struct meta_reader *reader, const char *member) {
     return reader->key;
 }
 
-/* Members of the family that other families use, with the value that changes nothing. */
+/* Members that some families use, with the value that changes nothing. Families that understand one
+ * (arch.settings) find it in the double of the config at `offset`, where there is one, or read it
+ * themselves. */
 static const struct {
     const char *member;
     double neutral;
-} not_understood[] = {
-    {"expert_count", 0},
-    {"expert_used_count", 0},
-    {"attention.sliding_window", 0},
-    {"attention.scale", 0},
-    {"attention.clamp_kqv", 0},
-    {"attention.max_alibi_bias", 0},
-    {"attention.temperature_scale", 0},
-    {"attn_logit_softcapping", 0},
-    {"final_logit_softcapping", 0},
-    {"logit_scale", 1},
-    {"embedding_scale", 1},
-    {"residual_scale", 1},
-    {"rope.scaling.attn_factor", 1},
-    {"rope.scaling.yarn_log_multiplier", 0},
+    size_t offset; /* 0: none */
+} special[] = {
+    {"expert_count", 0, 0},
+    {"expert_used_count", 0, 0},
+    {"attention.sliding_window", 0, 0},
+    {"attention.sliding_window_pattern", 0, 0},
+    {"attention.scale", 0, offsetof(struct config, score_scale)},
+    {"attention.clamp_kqv", 0, 0},
+    {"attention.max_alibi_bias", 0, 0},
+    {"attention.temperature_scale", 0, 0},
+    {"attn_logit_softcapping", 0, offsetof(struct config, score_cap)},
+    {"final_logit_softcapping", 0, offsetof(struct config, logit_cap)},
+    {"logit_scale", 1, offsetof(struct config, logit_scale)},
+    {"embedding_scale", 1, offsetof(struct config, embed_scale)},
+    {"residual_scale", 1, offsetof(struct config, residual_scale)},
+    {"rope.freq_base_swa", 0, 0},
+    {"rope.scaling.yarn_log_multiplier", 0, 0},
 };
 
-static enum status reader_check_members(struct meta_reader *reader, struct error *err) {
-    for (size_t i = 0; i < sizeof not_understood / sizeof not_understood[0]; i++) {
-        const char *key = reader_key(reader, not_understood[i].member);
+static enum status reader_check_members(struct meta_reader *reader, const struct arch *arch,
+                                        struct config *out, struct error *err) {
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+        const char *key = reader_key(reader, special[i].member);
+        bool is_understood = arch_has_setting(arch, special[i].member);
         double value = 0;
-        if (meta_find(reader->meta, key) == NULL)
+        if (meta_find(reader->meta, key) == NULL || (is_understood && special[i].offset == 0))
             continue;
-        if (!meta_real(reader->meta, key, &value) ||
-            (value != not_understood[i].neutral && value != 0))
+        bool is_number = meta_real(reader->meta, key, &value);
+        if (is_understood && is_number && value >= 0)
+            memcpy((uint8_t *)out + special[i].offset, &value, sizeof value);
+        else if (!is_number || is_understood || (value != special[i].neutral && value != 0))
             return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family",
                              reader->name, key);
     }
@@ -97,6 +106,23 @@ static enum status reader_real(struct meta_reader *reader, const char *member, d
     return SL_OK;
 }
 
+/* What llama.cpp computes: its factor of cosines and sines is attn_factor times yarn's own. */
+static enum status reader_yarn(struct meta_reader *reader, double factor, struct rope_config *rope,
+                               struct error *err) {
+    rope->kind = ROPE_YARN;
+    rope->factor = factor;
+    rope->beta_fast = 32;
+    rope->beta_slow = 1;
+    TRY(reader_real(reader, "rope.scaling.yarn_beta_fast", &rope->beta_fast, err));
+    TRY(reader_real(reader, "rope.scaling.yarn_beta_slow", &rope->beta_slow, err));
+    if (!(factor >= 1 && factor <= 1e6))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: the factor of rope type yarn is %g, must be 1 to 1e6", reader->name,
+                         factor);
+    rope->attention_factor *= rope_mscale(factor, 1.0);
+    return SL_OK;
+}
+
 static enum status reader_rope(struct meta_reader *reader, const struct arch *arch,
                                struct config *out, struct error *err) {
     struct rope_config *rope = &out->rope;
@@ -104,13 +130,24 @@ static enum status reader_rope(struct meta_reader *reader, const struct arch *ar
     rope->is_interleaved = arch->gguf_is_permuted;
     TRY(reader_real(reader, "rope.freq_base", &rope->theta, err));
     TRY(reader_size(reader, "rope.dimension_count", out->head_dim, &rope->rotary, err));
-    double factor = 0;
+    double factor = 0, share = 1;
     struct str type = STR("linear"); /* a factor without a type, as older files have it */
     TRY(reader_real(reader, "rope.scale_linear", &factor, err));
     TRY(reader_real(reader, "rope.scaling.factor", &factor, err));
+    TRY(reader_real(reader, "rope.scaling.attn_factor", &share, err));
     const char *key = reader_key(reader, "rope.scaling.type");
     if (meta_find(reader->meta, key) != NULL && !meta_text(reader->meta, key, &type))
         return error_set(err, SL_ERR_ENV, "%s: %s is not a text", reader->name, key);
+    rope->attention_factor = share;
+    rope->original_context = out->context;
+    TRY(reader_real(reader, "rope.scaling.original_context_length", &rope->original_context, err));
+    if (str_is(type, "yarn"))
+        return reader_yarn(reader, factor, rope, err);
+    if (str_is(type, "longrope")) { /* divisors are tensors; attn_factor alone is the factor */
+        rope->kind = ROPE_LONGROPE;
+        rope->factor = 1; /* not used */
+        return SL_OK;
+    }
     if (str_is(type, "none") || str_is(type, ""))
         return SL_OK;
     if (!str_is(type, "linear"))
@@ -129,7 +166,8 @@ static enum status reader_fill(struct meta_reader *reader, const struct arch *ar
     double eps = 0;
     out->family = arch->name;
     out->has_qk_norm = arch->has_qk_norm;
-    TRY(reader_check_members(reader, err));
+    out->activation = arch->activation;
+    TRY(reader_check_members(reader, arch, out, err));
     TRY(reader_size(reader, "block_count", 0, &out->layers, err));
     TRY(reader_size(reader, "embedding_length", 0, &out->hidden, err));
     TRY(reader_size(reader, "attention.head_count", 0, &out->heads, err));
@@ -151,6 +189,8 @@ static enum status reader_fill(struct meta_reader *reader, const struct arch *ar
     const struct meta_value *tokens = meta_find(reader->meta, "tokenizer.ggml.tokens");
     if (tokens != NULL && tokens->kind == META_ARRAY && tokens->array.count <= SL_VOCABULARY_MAX)
         out->vocabulary = (uint32_t)tokens->array.count;
+    if (arch->configure_meta != NULL)
+        TRY(arch->configure_meta(reader->meta, reader->name, out, err));
     return config_check(out, reader->name, err);
 }
 

@@ -135,8 +135,11 @@ static void linear_rope_scaling_is_read_and_others_refused(void **state) {
     assert_int_equal(config.rope.kind, ROPE_DEFAULT);
     config_release(&config);
     begin(&meta, "llama", NULL);
-    put_text(&meta, "llama.rope.scaling.type", "yarn");
+    put_text(&meta, "llama.rope.scaling.type", "yarn"); /* without a factor */
     refuses(&meta, "yarn");
+    begin(&meta, "llama", NULL);
+    put_text(&meta, "llama.rope.scaling.type", "spiral");
+    refuses(&meta, "spiral");
 }
 
 static void missing_and_impossible_keys_are_named(void **state) {

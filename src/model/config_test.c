@@ -92,7 +92,10 @@ static void rope_base_is_found_in_both_styles(void **state) {
 
 static void unknown_rope_settings_are_refused_by_name(void **state) {
     (void)state;
-    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0}", "yarn");
+    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":4.0}",
+            "long_factor");
+    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"beta_fast\":4.0}",
+            "factor");
     refuses("llama", THETA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}", "dynamic");
     refuses("llama", ",\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2,\"beta\":3}",
             "beta");
@@ -355,7 +358,8 @@ static void angles_are_taken_in_double(void **state) {
     assert_int_equal(act_init(&table.sines, 1, 3, &err), SL_OK);
     for (size_t i = 0; i < 3; i++)
         tokens[i] = (struct kv_token){.position = rows[i].position};
-    rope_fill(&table, &frequency, 1, tokens, 3, team);
+    struct rope_source source = {.frequencies = &frequency, .attention_factor = 1, .pairs = 1};
+    rope_fill(&table, &source, tokens, 3, team);
     for (size_t i = 0; i < 3; i++) {
         assert_true(fabs((double)*act_at(&table.cosines, 0, i) - rows[i].cosine) < 1e-7);
         assert_true(fabs((double)*act_at(&table.sines, 0, i) - rows[i].sine) < 1e-7);

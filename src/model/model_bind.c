@@ -13,27 +13,91 @@
 struct binder {
     struct model *model;
     bool is_folder;
-    bool has_no_prefix; /* names of safetensors begin without "model." */
-    bool *used;         /* [index.count] */
-    struct buf name;    /* scratch */
+    /* Names of safetensors begin with this in place of role.c's "model.", and the head's with
+     * head_prefix before it. */
+    const char *prefix, *head_prefix;
+    bool *used;      /* [index.count] */
+    struct buf name; /* scratch */
 };
 
 static const char *binder_file(const struct binder *binder, const struct tensor *tensor) {
     return binder->model->index.files[tensor->file]->path;
 }
 
+/* The row of the family's own names, NULL when it has none for this role. */
+static const struct arch_name *binder_own_name(const struct binder *binder, enum role role) {
+    const struct arch *arch = binder->model->arch;
+    for (size_t i = 0; i < arch->name_count; i++)
+        if (arch->names[i].role == role)
+            return &arch->names[i];
+    return NULL;
+}
+
+static const char *binder_pattern(const struct binder *binder, enum role role) {
+    const struct role_info *info = role_get(role);
+    const struct arch_name *own = binder_own_name(binder, role);
+    const char *name = own == NULL ? NULL : (binder->is_folder ? own->safetensors : own->gguf);
+    if (name != NULL)
+        return name;
+    return binder->is_folder ? info->safetensors : info->gguf;
+}
+
 /* The published name of a role; false when this container has none for it. */
 static bool binder_name(struct binder *binder, uint32_t layer, enum role role, struct str *out) {
-    const struct role_info *info = role_get(role);
-    const char *pattern = binder->is_folder ? info->safetensors : info->gguf;
+    static const char model[] = "model.";
+    const char *pattern = binder_pattern(binder, role);
     if (pattern == NULL)
         return false;
     buf_clear(&binder->name);
+    if (binder->is_folder && str_starts(str_from(pattern), STR("model."))) {
+        pattern += strlen(model);
+        buf_add(&binder->name, str_from(binder->prefix));
+    } else if (binder->is_folder) {
+        buf_add(&binder->name, str_from(binder->head_prefix));
+    }
     role_add_name(pattern, layer, &binder->name);
     *out = buf_str(&binder->name);
-    if (binder->is_folder && binder->has_no_prefix && str_starts(*out, STR("model.")))
-        *out = str_cut(*out, strlen("model."), out->len);
     return true;
+}
+
+/* Where the rows of a role lie in its tensor: families may keep several roles in one. */
+struct slice {
+    uint64_t first, rows, total;
+};
+
+static struct slice binder_slice(const struct binder *binder, enum role role) {
+    const struct arch *arch = binder->model->arch;
+    const struct arch_name *own = binder_own_name(binder, role);
+    struct slice slice = {0};
+    uint64_t rows, columns;
+    arch_shape(&binder->model->config, role, &slice.rows, &columns);
+    for (size_t i = 0; own != NULL && i < arch->name_count; i++) {
+        if (strcmp(arch->names[i].safetensors, own->safetensors) != 0)
+            continue;
+        arch_shape(&binder->model->config, arch->names[i].role, &rows, &columns);
+        if (&arch->names[i] < own)
+            slice.first += rows;
+        slice.total += rows;
+    }
+    if (slice.total == 0)
+        slice.total = slice.rows;
+    return slice;
+}
+
+/* The rows of a role as a tensor of their own. */
+static enum status binder_cut(struct binder *binder, const struct tensor *whole,
+                              const struct slice *slice, const struct tensor **out,
+                              struct error *err) {
+    struct tensor *part = arena_take(&binder->model->arena, sizeof *part);
+    uint64_t row_bytes = whole->bytes / slice->total;
+    if (part == NULL)
+        return error_memory(err, sizeof *part, "a part of a tensor");
+    *part = *whole;
+    part->shape[0] = slice->rows;
+    part->offset += slice->first * row_bytes;
+    part->bytes = slice->rows * row_bytes;
+    *out = part;
+    return SL_OK;
 }
 
 /* "[64, 32]" */
@@ -48,6 +112,7 @@ static enum status binder_check_shape(struct binder *binder, const struct tensor
                                       enum role role, struct error *err) {
     uint64_t rows, columns;
     arch_shape(&binder->model->config, role, &rows, &columns);
+    rows = binder_slice(binder, role).total;
     uint64_t expected[2] = {rows, columns};
     uint32_t dims = columns == 0 ? 1 : 2;
     if (tensor->dims == dims && tensor->shape[0] == rows &&
@@ -115,6 +180,9 @@ static enum status binder_role(struct binder *binder, uint32_t row, enum role ro
                          STR_ARG(name));
     TRY(binder_check_shape(binder, tensor, role, err));
     binder->used[tensor - model->index.tensors] = true;
+    struct slice slice = binder_slice(binder, role);
+    if (slice.rows != slice.total)
+        TRY(binder_cut(binder, tensor, &slice, &tensor, err));
     model->tensors[(size_t)row * ROLE_COUNT + role] = tensor;
     return SL_OK;
 }
@@ -177,6 +245,12 @@ static bool binder_is_harmless(struct str name) {
     return false;
 }
 
+/* Tensors of the other parts of a multimodal model. */
+static bool binder_is_elsewhere(const struct binder *binder, struct str name) {
+    return binder->is_folder && strlen(binder->prefix) > strlen("model.") &&
+           !str_starts(name, str_from(binder->prefix));
+}
+
 static void binder_warn_unused(const struct binder *binder) {
     const struct index *index = &binder->model->index;
     size_t count = 0;
@@ -186,7 +260,8 @@ static void binder_warn_unused(const struct binder *binder) {
         bool is_read = i < index->count;
         struct str name =
             is_read ? index->tensors[i].name : index->unsupported[i - index->count].name;
-        if ((is_read && binder->used[i]) || binder_is_harmless(name))
+        if ((is_read && binder->used[i]) || binder_is_harmless(name) ||
+            binder_is_elsewhere(binder, name))
             continue;
         if (count++ < 3)
             buf_printf(&names, "%s%.*s", count > 1 ? ", " : "", STR_ARG(name));
@@ -216,6 +291,30 @@ static enum status binder_vocabulary(struct binder *binder, struct error *err) {
     return SL_OK;
 }
 
+/* Published prefixes: of text models, of bare ones without a head, and of text models inside
+ * multimodal ones, older and newer style. */
+static enum status binder_find_prefix(struct binder *binder, struct error *err) {
+    static const struct {
+        const char *prefix, *head_prefix;
+    } styles[] = {{"model.", ""},
+                  {"", ""},
+                  {"language_model.model.", "language_model."},
+                  {"model.language_model.", ""},
+                  {"model.text_model.", ""}};
+    for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++) {
+        struct str name;
+        binder->prefix = styles[i].prefix;
+        binder->head_prefix = styles[i].head_prefix;
+        must(binder_name(binder, 0, ROLE_EMBED, &name));
+        TRY(buf_status(&binder->name, "a tensor's name", err));
+        if (index_find(&binder->model->index, name) != NULL)
+            return SL_OK;
+    }
+    binder->prefix = styles[0].prefix; /* where the embedding will be missed */
+    binder->head_prefix = styles[0].head_prefix;
+    return SL_OK;
+}
+
 static enum status binder_run(struct binder *binder, struct error *err) {
     struct model *model = binder->model;
     size_t rows = (size_t)model->config.layers + 1;
@@ -223,8 +322,8 @@ static enum status binder_run(struct binder *binder, struct error *err) {
     binder->used = mem_new(model->index.count, sizeof *binder->used);
     if (model->tensors == NULL || binder->used == NULL)
         return error_memory(err, rows * ROLE_COUNT * sizeof *model->tensors, "the tensors' roles");
-    binder->has_no_prefix = index_find(&model->index, STR("model.embed_tokens.weight")) == NULL &&
-                            index_find(&model->index, STR("embed_tokens.weight")) != NULL;
+    if (binder->is_folder)
+        TRY(binder_find_prefix(binder, err));
     TRY(binder_vocabulary(binder, err));
     for (uint32_t row = 0; row < rows; row++)
         for (unsigned role = 0; role < ROLE_COUNT; role++)

@@ -10,6 +10,8 @@ enum role {
     ROLE_FINAL_NORM,
     ROLE_HEAD,
     ROLE_ROPE_FACTORS, /* GGUF's rope_freqs: divisors of the rotary frequencies */
+    ROLE_ROPE_LONG,
+    ROLE_ROPE_SHORT, /* GGUF's longrope divisors */
     /* a layer's matrices, in the order of use */
     ROLE_Q,
     ROLE_K,
@@ -21,6 +23,8 @@ enum role {
     /* a layer's vectors */
     ROLE_ATTEND_NORM,
     ROLE_MLP_NORM,
+    ROLE_ATTEND_POST_NORM, /* of what the half layer adds */
+    ROLE_MLP_POST_NORM,
     ROLE_Q_NORM,
     ROLE_K_NORM,
     ROLE_Q_BIAS,
@@ -39,6 +43,7 @@ struct role_info {
     const char *gguf;        /* "blk.%u.attn_q.weight"; NULL: has none */
     bool is_per_layer;
     bool is_vector;
+    bool is_norm; /* a vector of weights of a norm */
 };
 const struct role_info *role_get(enum role role);
 /* Appends a name of the table with its layer number put in. */

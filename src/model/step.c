@@ -22,7 +22,7 @@ struct step_act {
     struct act *act;
     size_t features, tokens;
 };
-#define STEP_ACTS 13
+#define STEP_ACTS 15
 #define ACT_SLACK_BYTES 128 /* what act_init takes for the alignment */
 
 static void step_acts(struct step *step, const struct config *config, size_t tokens, size_t logits,
@@ -30,6 +30,7 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
     size_t query = (size_t)config->heads * config->head_dim;
     size_t key = (size_t)config->kv_heads * config->head_dim;
     size_t pairs = config->rope.rotary / 2;
+    size_t window_tokens = config->has_window_rope ? tokens : 0;
     const struct step_act acts[STEP_ACTS] = {
         {&step->h, config->hidden, tokens},
         {&step->x, config->hidden, tokens},
@@ -44,6 +45,8 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->logits, config->vocabulary, logits},
         {&step->rope.cosines, pairs, tokens},
         {&step->rope.sines, pairs, tokens},
+        {&step->window_rope.cosines, pairs, window_tokens},
+        {&step->window_rope.sines, pairs, window_tokens},
     };
     for (size_t i = 0; i < STEP_ACTS; i++)
         list[i] = acts[i];
@@ -74,7 +77,7 @@ uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_
     sum += ((uint64_t)model->config.layers + 1) * ROLE_COUNT * sizeof *step.vectors;
     sum += step_vector_values(model) * sizeof(float);
     sum += (uint64_t)tokens_max * step_embed_row_bytes(model);
-    return sum + model->config.rope.rotary / 2 * sizeof(float);
+    return sum + 3 * (uint64_t)(model->config.rope.rotary / 2) * sizeof(float);
 }
 
 /* One vector as float32. */
@@ -102,6 +105,9 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
         if (tensor == NULL || !role_get((enum role)(i % ROLE_COUNT))->is_vector)
             continue;
         TRY(step_read_vector(model, tensor, next, err));
+        if (role_get((enum role)(i % ROLE_COUNT))->is_norm)
+            for (size_t j = 0; j < tensor->shape[0]; j++)
+                next[j] += model->config.norm_offset;
         step->vectors[i] = next;
         next += tensor->shape[0];
     }
@@ -109,13 +115,39 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
 }
 
 /* Divisors of the rotary frequencies come from the file: angles must stay in the range of sines. */
-static enum status step_check_factors(const struct step *step, struct error *err) {
-    const float *factors = step_vector(step, 0, ROLE_ROPE_FACTORS);
+static enum status step_check_factors(const struct step *step, enum role role, struct error *err) {
+    const float *factors = step_vector(step, 0, role);
     for (uint32_t i = 0; factors != NULL && i < step->config->rope.rotary / 2; i++)
         if (!(factors[i] >= 0.5f && factors[i] <= 1e6f))
             return error_set(err, SL_ERR_ENV, "%s: value %u of %s is %g, must be 0.5 to 1e6",
-                             step->model->path, i, role_get(ROLE_ROPE_FACTORS)->gguf,
-                             (double)factors[i]);
+                             step->model->path, i, role_get(role)->gguf, (double)factors[i]);
+    return SL_OK;
+}
+
+/* Frequencies divided by longrope's factors, which the config or tensors of the file hold. */
+static void step_divide(const struct rope_config *rope, const double *factors, const float *tensor,
+                        float *frequencies) {
+    rope_frequencies(rope, tensor, frequencies);
+    for (uint32_t i = 0; factors != NULL && i < rope->rotary / 2; i++)
+        frequencies[i] = (float)((double)frequencies[i] / factors[i]);
+}
+
+static enum status step_fill_frequencies(struct step *step, struct error *err) {
+    const struct config *config = step->config;
+    const struct rope_config *rope = &config->rope;
+    float *frequencies = step->inverse_frequencies;
+    TRY(step_check_factors(step, ROLE_ROPE_FACTORS, err));
+    TRY(step_check_factors(step, ROLE_ROPE_LONG, err));
+    TRY(step_check_factors(step, ROLE_ROPE_SHORT, err));
+    step->rope.is_interleaved = step->window_rope.is_interleaved = rope->is_interleaved;
+    rope_frequencies(rope, step_vector(step, 0, ROLE_ROPE_FACTORS), frequencies);
+    if (rope->kind == ROPE_LONGROPE) {
+        step_divide(rope, rope->short_factors, step_vector(step, 0, ROLE_ROPE_SHORT), frequencies);
+        step_divide(rope, rope->long_factors, step_vector(step, 0, ROLE_ROPE_LONG),
+                    frequencies + rope->rotary / 2);
+    }
+    if (config->has_window_rope)
+        rope_frequencies(&config->window_rope, NULL, frequencies + 2 * (rope->rotary / 2));
     return SL_OK;
 }
 
@@ -131,7 +163,7 @@ static enum status step_fill(struct step *step, const struct step_options *optio
         TRY(act_init(acts[i].act, acts[i].features, acts[i].tokens, err));
     step->vectors = mem_new(rows, sizeof *step->vectors);
     step->vector_values = mem_new(values, sizeof(float));
-    step->inverse_frequencies = mem_new(config->rope.rotary / 2, sizeof(float));
+    step->inverse_frequencies = mem_new(3 * (size_t)(config->rope.rotary / 2), sizeof(float));
     step->embed_row_bytes = step_embed_row_bytes(model);
     bool fits = size_mul(step->embed_row_bytes, options->tokens_max, &bytes);
     step->embed_rows = fits ? mem_new(bytes, 1) : NULL;
@@ -139,11 +171,7 @@ static enum status step_fill(struct step *step, const struct step_options *optio
         step->embed_rows == NULL)
         return error_memory(err, values * sizeof(float), "norms, biases and embeddings of a pass");
     TRY(step_read_vectors(step, err));
-    TRY(step_check_factors(step, err));
-    rope_frequencies(&config->rope, step_vector(step, 0, ROLE_ROPE_FACTORS),
-                     step->inverse_frequencies);
-    step->rope.is_interleaved = config->rope.is_interleaved;
-    return SL_OK;
+    return step_fill_frequencies(step, err);
 }
 
 enum status step_new(const struct step_options *options, struct step **out, struct error *err) {
@@ -203,6 +231,28 @@ static void step_hint(struct step *step) {
         step->hinted++;
 }
 
+static void step_fill_ropes(struct step *step) {
+    const struct rope_config *rope = &step->config->rope;
+    size_t pairs = rope->rotary / 2;
+    struct rope_source source = {
+        .frequencies = step->inverse_frequencies,
+        .long_frequencies = rope->kind == ROPE_LONGROPE ? step->inverse_frequencies + pairs : NULL,
+        .original = rope->original_context,
+        .attention_factor = rope->attention_factor,
+        .pairs = pairs,
+    };
+    struct team *team = step->backend->team;
+    rope_fill(&step->rope, &source, step->kv_tokens, step->tokens, team);
+    if (!step->config->has_window_rope)
+        return;
+    source = (struct rope_source){
+        .frequencies = step->inverse_frequencies + 2 * pairs,
+        .attention_factor = step->config->window_rope.attention_factor,
+        .pairs = pairs,
+    };
+    rope_fill(&step->window_rope, &source, step->kv_tokens, step->tokens, team);
+}
+
 enum status step_begin(struct step *step, struct error *err) {
     const struct config *config = step->config;
     struct step_act acts[STEP_ACTS];
@@ -216,9 +266,16 @@ enum status step_begin(struct step *step, struct error *err) {
     step_acts(step, config, step->tokens, step->logit_count, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         act_shape(acts[i].act, acts[i].features, acts[i].tokens);
-    rope_fill(&step->rope, step->inverse_frequencies, config->rope.rotary / 2, step->kv_tokens,
-              step->tokens, step->backend->team);
+    step_fill_ropes(step);
     return SL_OK;
+}
+
+const struct rope_table *step_rope(const struct step *step, uint32_t layer) {
+    const struct config *config = step->config;
+    if (config->skips_rope != NULL && config->skips_rope[layer])
+        return NULL;
+    bool is_windowed = config->is_windowed != NULL && config->is_windowed[layer];
+    return config->has_window_rope && is_windowed ? &step->window_rope : &step->rope;
 }
 
 /* Gathering embeddings: items are tiles of 16 tokens; the first failure is kept. */

@@ -30,15 +30,15 @@ struct step {
     size_t logit_count;
 
     /* activations */
-    struct act h;          /* residual stream [hidden] */
-    struct act x;          /* normalised input of a half layer [hidden] */
-    struct act q, k, v, a; /* [heads x head_dim] and so on; a: attention's output */
-    struct act gate, up;   /* [inner] */
-    struct act y;          /* what a half layer adds to h [hidden] */
-    struct act picked;     /* h of the tokens with logits, normalised [hidden] */
-    struct act logits;     /* [vocabulary, logit_count] */
-    struct rope_table rope;
-    float *inverse_frequencies; /* [rotary / 2] */
+    struct act h;                        /* residual stream [hidden] */
+    struct act x;                        /* normalised input of a half layer [hidden] */
+    struct act q, k, v, a;               /* [heads x head_dim] and so on; a: attention's output */
+    struct act gate, up;                 /* [inner] */
+    struct act y;                        /* what a half layer adds to h [hidden] */
+    struct act picked;                   /* h of the tokens with logits, normalised [hidden] */
+    struct act logits;                   /* [vocabulary, logit_count] */
+    struct rope_table rope, window_rope; /* window_rope: of windowed layers, if it differs */
+    float *inverse_frequencies; /* 3 x [rotary / 2]: of rope, of its long rows, of window_rope */
     uint8_t *embed_rows;        /* raw rows of this pass's ids */
 
     const float *
@@ -77,6 +77,8 @@ enum status step_embed(struct step *step, float scale, struct error *err);
  * the layout's order. */
 enum status step_product(struct step *step, uint32_t layer, enum role role, const struct act *x,
                          struct act *y, struct error *err);
+/* How the layer rotates; NULL: it does not. */
+const struct rope_table *step_rope(const struct step *step, uint32_t layer);
 const float *step_vector(const struct step *step, uint32_t layer,
                          enum role role); /* NULL when absent */
 /* Releases the last lease; must have used every piece. */
