@@ -52,7 +52,7 @@ static void run_logits(const struct model *model, const uint32_t *ids, size_t co
     struct kv_token tokens[SL_PAGE_TOKENS];
     uint32_t page = 0, column = (uint32_t)count - 1;
     for (size_t i = 0; i < count; i++)
-        tokens[i] = (struct kv_token){(uint32_t)i, &page};
+        tokens[i] = (struct kv_token){.position = (uint32_t)i, .pages = &page};
     step->kv_layers = layers;
     step->tokens = count;
     step->ids = ids;

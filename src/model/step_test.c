@@ -116,7 +116,7 @@ static void rig_end(struct rig *rig) {
 
 static enum status run_pass(struct rig *rig, size_t logits, struct error *err) {
     struct step *step = rig->step;
-    rig->token = (struct kv_token){0, &page};
+    rig->token = (struct kv_token){.pages = &page};
     step->kv_layers = rig->layers;
     step->tokens = 1;
     step->ids = &id;
