@@ -243,7 +243,7 @@ enum status arch_common_pattern_window(const struct json *config, const char *na
 enum status arch_common_meta_window(const struct meta *meta, const char *name, const char *family,
                                     uint64_t pattern, struct config *out, struct error *err) {
     char key[96];
-    int64_t keys = 0;
+    int64_t keys = out->window;
     snprintf(key, sizeof key, "%s.attention.sliding_window", family);
     if (meta_find(meta, key) != NULL &&
         (!meta_integer(meta, key, &keys) || keys < 0 || keys > UINT32_MAX))

@@ -32,8 +32,8 @@ enum status arch_common_window(const struct json *config, const char *name, uint
 enum status arch_common_pattern_window(const struct json *config, const char *name,
                                        uint64_t pattern, uint32_t window, struct config *out,
                                        struct error *err);
-/* From GGUF metadata: FAMILY.attention.sliding_window (0 or absent: none) in all layers but each
- * `pattern`th one (0: in all). */
+/* From GGUF metadata: FAMILY.attention.sliding_window (0: none; absent: as out->window stands) in
+ * all layers but each `pattern`th one (0: in all). */
 enum status arch_common_meta_window(const struct meta *meta, const char *name, const char *family,
                                     uint64_t pattern, struct config *out, struct error *err);
 /* The same for the Qwen families: off unless use_sliding_window or a list of layer types says so,

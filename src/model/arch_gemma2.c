@@ -50,6 +50,7 @@ static enum status gemma2_configure_meta(const struct meta *meta, const char *na
     if (out->score_scale == 0)
         out->score_scale = 1.0 / sqrt(divisor);
     out->embed_scale = sqrt((double)out->hidden);
+    out->window = GEMMA2_WINDOW; /* older files leave it out */
     return arch_common_meta_window(meta, name, "gemma2", 2, out, err);
 }
 

@@ -22,6 +22,13 @@ static const struct arch_name phi3_names[] = {
 
 static enum status phi3_configure(const struct json *config, const char *name, struct config *out,
                                   struct error *err) {
+    static const char *const biases[] = {"attention_bias", "mlp_bias", "lm_head_bias", NULL};
+    for (const char *const *member = biases; *member != NULL; member++) {
+        bool is_declared = false;
+        if (json_bool(json_get(config, *member), &is_declared) && is_declared)
+            return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family",
+                             name, *member);
+    }
     return arch_common_window(config, name, 0, out, err);
 }
 
