@@ -16,6 +16,8 @@ enum { TOKENS = 6, HALF = TINY_HEAD_DIM / 2 };
 
 struct family {
     const char *type, *more; /* of config.json */
+    const char *gguf_type;   /* NULL: no GGUF file is made, or its rows would be permuted */
+    struct tiny_key keys[4]; /* of the GGUF file, besides the sizes */
     bool has_pre_norms, has_post_norms, is_fused, has_head_norms, has_whole_norms;
     const char *mlp_norm; /* name of the norm before the MLP */
     bool is_gelu;
@@ -235,24 +237,109 @@ static void forward(struct tiny *tiny, const struct family *family, const uint32
         logits[i] = capped(logits[i] * family->logit, family->logit_cap);
 }
 
+/* Renames a tensor as llama.cpp's converter does; norms of the Gemmas get their 1. */
+static void rename_for_gguf(struct tiny_tensor *tensor, const struct family *family) {
+    const struct {
+        const char *part, *gguf;
+    } names[] = {
+        {"input_layernorm", "attn_norm"},
+        {"pre_feedforward_layernorm", "ffn_norm"},
+        {"post_attention_layernorm", family->has_post_norms ? "post_attention_norm" : "ffn_norm"},
+        {"post_feedforward_layernorm", "post_ffw_norm"},
+        {"self_attn.q_norm", "attn_q_norm"},
+        {"self_attn.k_norm", "attn_k_norm"},
+        {"self_attn.qkv_proj", "attn_qkv"},
+        {"self_attn.q_proj", "attn_q"},
+        {"self_attn.k_proj", "attn_k"},
+        {"self_attn.v_proj", "attn_v"},
+        {"self_attn.o_proj", "attn_output"},
+        {"mlp.gate_up_proj", "ffn_up"},
+        {"mlp.gate_proj", "ffn_gate"},
+        {"mlp.up_proj", "ffn_up"},
+        {"mlp.down_proj", "ffn_down"},
+    };
+    for (size_t i = 0; tensor->columns == 0 && i < tensor->rows; i++)
+        tensor->values[i] += (float)family->norm_offset;
+    if (strcmp(tensor->name, "model.embed_tokens.weight") == 0)
+        snprintf(tensor->name, sizeof tensor->name, "token_embd.weight");
+    else if (strcmp(tensor->name, "model.norm.weight") == 0)
+        snprintf(tensor->name, sizeof tensor->name, "output_norm.weight");
+    char from[80];
+    snprintf(from, sizeof from, "%s", tensor->name);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (unsigned layer = 0; layer < TINY_LAYERS; layer++) {
+            char name[80];
+            snprintf(name, sizeof name, "model.layers.%u.%s.weight", layer, names[i].part);
+            if (strcmp(from, name) == 0)
+                snprintf(tensor->name, sizeof tensor->name, "blk.%u.%s.weight", layer,
+                         names[i].gguf);
+        }
+}
+
+/* The GGUF file of the same model; its tensors are renamed. */
+static void write_gguf(struct tiny *tiny, const struct family *family) {
+    static const struct {
+        const char *member;
+        double number;
+        bool is_real;
+    } members[] = {{"block_count", TINY_LAYERS, false},
+                   {"embedding_length", TINY_HIDDEN, false},
+                   {"attention.head_count", TINY_HEADS, false},
+                   {"attention.head_count_kv", TINY_KV_HEADS, false},
+                   {"attention.key_length", TINY_HEAD_DIM, false},
+                   {"attention.value_length", TINY_HEAD_DIM, false},
+                   {"feed_forward_length", TINY_INNER, false},
+                   {"context_length", 64, false},
+                   {"attention.layer_norm_rms_epsilon", 1e-5, true}};
+    enum { MEMBERS = sizeof members / sizeof members[0] };
+    struct tiny_key keys[MEMBERS + 5] = {{"general.architecture", family->gguf_type, 0, false}};
+    char names[MEMBERS + 4][64];
+    size_t count = 1;
+    for (size_t i = 0; i < MEMBERS + 4; i++) {
+        const struct tiny_key *own = i < MEMBERS ? NULL : &family->keys[i - MEMBERS];
+        if (own != NULL && own->name == NULL)
+            continue;
+        snprintf(names[i], sizeof names[i], "%s.%s", family->gguf_type,
+                 own == NULL ? members[i].member : own->name);
+        keys[count] = own != NULL
+                          ? *own
+                          : (struct tiny_key){NULL, NULL, members[i].number, members[i].is_real};
+        keys[count++].name = names[i];
+    }
+    for (size_t i = 0; i < tiny->count; i++)
+        rename_for_gguf(&tiny->tensors[i], family);
+    tiny_write_gguf(tiny, "tiny.gguf", keys, count);
+}
+
+static void compare(const char *path, const struct family *family, const uint32_t *ids,
+                    const double *right) {
+    float found[TINY_VOCABULARY];
+    struct model *model = tiny_open(path);
+    tiny_logits(model, ids, TOKENS, found);
+    for (size_t i = 0; i < TINY_VOCABULARY; i++)
+        if (!(fabs((double)found[i] - right[i]) <= 2e-5 * (1 + fabs(right[i]))))
+            fail_msg("%s %s: logit %zu is %.7g, expected %.7g", path, family->more, i,
+                     (double)found[i], right[i]);
+    model_close(model);
+}
+
 /* The program against the formulas. Sums have at most 24 terms of size 1: 1e-5 is generous. */
 static void check(const struct family *family) {
     static const uint32_t ids[TOKENS] = {3, 5, 0, 11, 7, 2};
     struct tiny tiny;
     double right[TINY_VOCABULARY];
-    float found[TINY_VOCABULARY];
     tiny_begin(&tiny);
     add_tensors(&tiny, family);
     tiny_write_config(&tiny, family->type, family->more);
     tiny_write_safetensors(&tiny);
-    struct model *model = tiny_open(tiny.folder);
-    tiny_logits(model, ids, TOKENS, found);
     forward(&tiny, family, ids, right);
-    for (size_t i = 0; i < TINY_VOCABULARY; i++)
-        if (!(fabs((double)found[i] - right[i]) <= 2e-5 * (1 + fabs(right[i]))))
-            fail_msg("%s %s: logit %zu is %.7g, expected %.7g", family->type, family->more, i,
-                     (double)found[i], right[i]);
-    model_close(model);
+    compare(tiny.folder, family, ids, right);
+    if (family->gguf_type != NULL) {
+        char path[160];
+        write_gguf(&tiny, family);
+        tiny_path(&tiny, "tiny.gguf", path, sizeof path);
+        compare(path, family, ids, right);
+    }
     tiny_end(&tiny);
 }
 
@@ -273,7 +360,13 @@ static void gemma2_follows_its_formulas(void **state) {
     family.score_cap = 1.5;
     family.logit_cap = 2;
     family.windows[0] = 3; /* every other layer, the first one included */
+    family.gguf_type = "gemma2";
+    family.keys[0] = (struct tiny_key){"attn_logit_softcapping", NULL, 1.5, true};
+    family.keys[1] = (struct tiny_key){"final_logit_softcapping", NULL, 2, true};
+    family.keys[2] = (struct tiny_key){"attention.sliding_window", NULL, 3, false};
+    family.keys[3] = (struct tiny_key){"attention.scale", NULL, 1.0 / 3, true};
     check(&family);
+    family.gguf_type = NULL;
     family.more = ",\"query_pre_attn_scalar\":9,\"sliding_window\":null,"
                   "\"attn_logit_softcapping\":null"; /* the class default caps logits at 30 */
     family.score_cap = 0;
@@ -286,7 +379,7 @@ static void gemma3_follows_its_formulas(void **state) {
     (void)state;
     struct family family = llama_like;
     family.type = "gemma3_text";
-    family.more = ",\"query_pre_attn_scalar\":16,\"sliding_window\":2,"
+    family.more = ",\"query_pre_attn_scalar\":4,\"sliding_window\":2,"
                   "\"sliding_window_pattern\":2,\"rope_theta\":1000000.0,"
                   "\"rope_local_base_freq\":10000.0,"
                   "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0}";
@@ -294,11 +387,17 @@ static void gemma3_follows_its_formulas(void **state) {
     family.mlp_norm = "pre_feedforward_layernorm";
     family.norm_offset = 1;
     family.embed = sqrt(8.0);
-    family.score = 0.25;
     family.windows[0] = 2;
     family.frequencies[1][0] = 1.0 / 8; /* 1000000^(-2i/4) / 8 */
     family.frequencies[1][1] = 0.001 / 8;
+    family.gguf_type = "gemma3";
+    family.keys[0] = (struct tiny_key){"attention.sliding_window_pattern", NULL, 2, false};
+    family.keys[1] = (struct tiny_key){"attention.sliding_window", NULL, 2, false};
+    family.keys[2] = (struct tiny_key){"rope.freq_base", NULL, 1e6, true};
+    family.keys[3] = (struct tiny_key){"rope.scaling.factor", NULL, 8, true};
     check(&family);
+    family.gguf_type = NULL;
+    family.score = 0.25;
     family.more = ",\"query_pre_attn_scalar\":16,\"sliding_window\":2,\"rope_theta\":null,"
                   "\"layer_types\":[\"sliding_attention\",\"full_attention\"],"
                   "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\","
@@ -316,7 +415,10 @@ static void phi3_follows_its_formulas(void **state) {
     family.is_fused = true;
     family.more = TIED ",\"sliding_window\":4";
     family.windows[0] = family.windows[1] = 4;
+    family.gguf_type = "phi3";
+    family.keys[0] = (struct tiny_key){"attention.sliding_window", NULL, 4, false};
     check(&family);
+    family.gguf_type = NULL;
     family.windows[0] = family.windows[1] = 0;
     family.more = TIED ",\"partial_rotary_factor\":0.5";
     check(&family);
@@ -346,6 +448,7 @@ static void olmo2_follows_its_formulas(void **state) {
     family.more = TIED;
     family.has_pre_norms = false;
     family.has_post_norms = family.has_head_norms = family.has_whole_norms = true;
+    family.gguf_type = "olmo2";
     check(&family);
 }
 
