@@ -17,7 +17,10 @@ class Jobs(Suite):
 
     def check_every_family_and_format_is_the_same_streamed_and_resident(self):
         kinds = [("llama", "bf16", "folder"), ("qwen2", "f16", "folder"), ("qwen3", "f32", "folder"), ("mistral", "bf16", "folder"),
-                 ("llama", "q8_0", "g.gguf"), ("llama", "q4_0", "g.gguf"), ("qwen3", "q4_1", "g.gguf"), ("qwen2", "q6_k", "g.gguf")]
+                 ("llama", "q8_0", "g.gguf"), ("llama", "q4_0", "g.gguf"), ("qwen3", "q4_1", "g.gguf"), ("qwen2", "q6_k", "g.gguf"),
+                 ("gemma2", "bf16", "folder"), ("gemma3_text", "bf16", "folder"), ("phi3", "bf16", "folder"), ("olmo2", "bf16", "folder"),
+                 ("smollm3", "bf16", "folder"), ("granite", "bf16", "folder"), ("gemma2", "q8_0", "g.gguf"), ("gemma3_text", "q4_0", "g.gguf"),
+                 ("phi3", "q8_0", "g.gguf"), ("olmo2", "q8_0", "g.gguf"), ("smollm3", "q4_1", "g.gguf"), ("granite", "q8_0", "g.gguf")]
         rows = self.job()
         for family, dtype, name in kinds:
             model = self.model("--family", family, "--dtype", dtype, "--hidden", 256, "--heads", 4, "--kv-heads", 2, "--inner", 512, "--scale", "0.1",

@@ -5,7 +5,9 @@
  * Published code: transformers' modeling_gemma3.py and configuration_gemma3.py; the text part of
  * the multimodal models leaves out most of its config, so the class defaults are here. Keys of
  * llama.cpp's files as its converter writes them; the 27B model, which it knows by its 62 layers,
- * divides scores by sqrt(hidden / heads). */
+ * divides scores by sqrt(hidden / heads).
+ *
+ * Refuses attn_logit_softcapping: its config class has it and its attention ignores it. */
 #include "model/arch_common.h"
 
 #include <math.h>
@@ -83,10 +85,10 @@ const struct arch arch_gemma3 = {
     .ties_by_default = true,
     .has_window_rope = true,
     .activation = ACTIVATION_GELU_TANH,
-    .settings = (const char *const[]){"attn_logit_softcapping", "final_logit_softcapping",
-                                      "query_pre_attn_scalar", "attention.sliding_window",
-                                      "attention.sliding_window_pattern", "attention.scale",
-                                      "rope.freq_base_swa", NULL},
+    .settings =
+        (const char *const[]){"final_logit_softcapping", "query_pre_attn_scalar",
+                              "attention.sliding_window", "attention.sliding_window_pattern",
+                              "attention.scale", "rope.freq_base_swa", NULL},
     .names = gemma3_names,
     .name_count = sizeof gemma3_names / sizeof gemma3_names[0],
     .defaults = {.rope_theta = 1e6,

@@ -402,6 +402,7 @@ static void bad_settings_of_the_families_are_refused_by_name(void **state) {
         {"gemma2", ",\"hidden_activation\":\"relu\"", "relu"},
         {"gemma2", ",\"sliding_window\":0", "sliding_window"},
         {"gemma3_text", ",\"use_bidirectional_attention\":true", "use_bidirectional_attention"},
+        {"gemma3_text", ",\"attn_logit_softcapping\":50.0", "attn_logit_softcapping"},
         {"gemma3_text", ",\"sliding_window_pattern\":0", "sliding_window_pattern"},
         {"gemma3_text", ",\"rope_local_base_freq\":\"low\"", "rope_local_base_freq"},
         {"gemma3_text", ",\"rope_parameters\":{\"chunked_attention\":{\"rope_theta\":1e4}}",
