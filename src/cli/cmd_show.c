@@ -24,6 +24,8 @@ static const char *rope_word(enum rope_kind kind) {
         return "linear";
     case ROPE_LLAMA3:
         return "llama3";
+    case ROPE_YARN:
+        return "yarn";
     }
     must(false);
     return "";
@@ -53,6 +55,17 @@ static void settings_json(const struct config *config, const struct model *model
         real_field(out, "rope_factor", rope->factor);
     count_field(out, "rotary", rope->rotary);
     count_field(out, "window", config->window);
+    const struct mixture *mixture = &config->mixture;
+    if (mixture->count > 0) {
+        count_field(out, "experts", mixture->count);
+        count_field(out, "experts_used", mixture->used);
+        count_field(out, "expert_inner", mixture->inner);
+        count_field(out, "shared_inner", mixture->shared_inner);
+    }
+    if (config->latent.kv_rank > 0) {
+        count_field(out, "kv_rank", config->latent.kv_rank);
+        count_field(out, "q_rank", config->latent.q_rank);
+    }
     buf_printf(out, ", \"own_head\": %s, \"qk_norm\": %s", model->has_own_head ? "true" : "false",
                config->has_qk_norm ? "true" : "false");
     if (config->samples) {
@@ -146,6 +159,13 @@ static void show_text(const struct show *show) {
                rope->theta, rope->rotary, config->head_dim);
     if (config->window > 0)
         buf_printf(out, "window      %u\n", config->window);
+    const struct mixture *mixture = &config->mixture;
+    if (mixture->count > 0)
+        buf_printf(out, "experts     %u, %u for a token, inner %u; shared inner %u\n",
+                   mixture->count, mixture->used, mixture->inner, mixture->shared_inner);
+    if (config->latent.kv_rank > 0)
+        buf_printf(out, "cache       %u + %u values a token and layer\n", config->latent.kv_rank,
+                   config->latent.rope);
     buf_printf(out, "head        %s\n", model->has_own_head ? "its own" : "the embedding");
     for (size_t i = 0; i < model->eos_count; i++)
         buf_printf(out, "end token   %u (%s)\n", model->eos[i].id, model->eos[i].source);

@@ -11,6 +11,8 @@ const enum role arch_common_attend_order[] = {ROLE_Q, ROLE_K, ROLE_V, ROLE_O, RO
 const enum role arch_common_mlp_order[] = {ROLE_GATE, ROLE_UP, ROLE_DOWN, ROLE_COUNT};
 
 enum arch_need arch_common_need(const struct config *config, enum role role) {
+    if (role_is_mixture(role))
+        return ARCH_ABSENT;
     switch (role) {
     case ROLE_HEAD: /* absent: tied to the embedding */
     case ROLE_ROPE_FACTORS:
@@ -27,6 +29,15 @@ enum arch_need arch_common_need(const struct config *config, enum role role) {
     case ROLE_UP_BIAS:
     case ROLE_DOWN_BIAS:
         return config->declares_mlp_bias ? ARCH_REQUIRED : ARCH_OPTIONAL;
+    case ROLE_Q_A:
+    case ROLE_Q_B:
+    case ROLE_KV_A:
+    case ROLE_KV_B:
+    case ROLE_K_B:
+    case ROLE_V_B:
+    case ROLE_Q_A_NORM:
+    case ROLE_KV_A_NORM:
+    case ROLE_SINKS:
     case ROLE_COUNT:
         return ARCH_ABSENT;
     default:
@@ -84,6 +95,7 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
         .heads = config->heads,
         .scale = (float)(1.0 / sqrt((double)config->head_dim)),
         .window = is_windowed ? config->window : 0,
+        .sinks = step_vector(step, layer, ROLE_SINKS),
     };
     ops->attention(backend, &args, &step->q, &step->a);
     TRY(common_project(step, layer, ROLE_O, &step->a, &step->y, err));

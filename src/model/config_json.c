@@ -8,6 +8,7 @@
 #include "model/arch.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Settings of other families that would change the answer; harmless when null, false, an empty
  * list or the neutral number. */
@@ -31,6 +32,14 @@ static const struct {
     {"no_rope_layers", NAN},
     {"attention_chunk_size", NAN},
     {"num_experts", 0},
+    {"q_lora_rank", NAN},
+    {"kv_lora_rank", NAN},
+    {"first_k_dense_replace", 0},
+    {"n_shared_experts", 0},
+    {"shared_expert_intermediate_size", 0},
+    {"moe_layer_freq", 1},
+    {"router_logit_softcapping", NAN},
+    {"swiglu_limit", NAN},
     {"num_local_experts", 0},
     {"n_routed_experts", 0},
     {"use_qk_norm", NAN},
@@ -44,12 +53,21 @@ static bool config_is_set(const struct json *value) {
     return value != NULL && !json_is(value, JSON_NULL);
 }
 
-static enum status config_check_members(const struct json *config, const char *name,
-                                        struct error *err) {
+/* Whether the family reads a member itself. */
+static bool config_is_understood(const struct arch *arch, const char *member) {
+    for (const char *const *word = arch->understood; word != NULL && *word != NULL; word++)
+        if (strcmp(*word, member) == 0)
+            return true;
+    return false;
+}
+
+static enum status config_check_members(const struct json *config, const struct arch *arch,
+                                        const char *name, struct error *err) {
     for (size_t i = 0; i < sizeof not_understood / sizeof not_understood[0]; i++) {
         const struct json *value = json_get(config, not_understood[i].member);
         double number = 0;
-        if (!config_is_set(value) || json_is(value, JSON_FALSE))
+        if (!config_is_set(value) || json_is(value, JSON_FALSE) ||
+            config_is_understood(arch, not_understood[i].member))
             continue;
         if (json_is(value, JSON_ARRAY) && value->count == 0)
             continue;
@@ -71,9 +89,8 @@ static enum status config_check_members(const struct json *config, const char *n
     return SL_OK;
 }
 
-/* A whole number; absent or null gives `fallback`, or is refused when that is 0. */
-static enum status config_size(const struct json *config, const char *member, uint32_t fallback,
-                               const char *name, uint32_t *out, struct error *err) {
+enum status config_size(const struct json *config, const char *member, uint32_t fallback,
+                        const char *name, uint32_t *out, struct error *err) {
     const struct json *value = json_get(config, member);
     uint64_t number = fallback;
     if (config_is_set(value) && (!json_u64(value, &number) || number == 0 || number > UINT32_MAX))
@@ -139,7 +156,7 @@ static enum status config_fill(const struct json *config, const struct arch *arc
                                struct config *out, struct error *err) {
     out->family = arch->name;
     out->has_qk_norm = arch->has_qk_norm;
-    TRY(config_check_members(config, name, err));
+    TRY(config_check_members(config, arch, name, err));
     TRY(config_sizes(config, name, out, err));
     TRY(config_rope_from_json(config, name, &out->rope, err));
     const struct json *tie = json_get(config, "tie_word_embeddings");

@@ -3,6 +3,7 @@
  * inside an object wins over one outside (CASES 32). Refuses, by name, every type and member that
  * it does not understand: short prompts would look right and long ones decay. */
 #include "base/log.h"
+#include "base/num.h"
 #include "model/config.h"
 
 #define ROPE_THETA_DEFAULT 10000.0 /* of the Llama, Mistral and Qwen config classes */
@@ -25,12 +26,22 @@ static enum status rope_number(const struct json *rope, const char *member, cons
 /* Members that are understood, or change nothing for these types. */
 static enum status rope_check_members(const struct json *rope, enum rope_kind kind,
                                       const char *name, struct error *err) {
-    static const char *const known[] = {"rope_type", "type", "rope_theta",
-                                        "original_max_position_embeddings", NULL};
+    static const char *const known[] = {"rope_type",
+                                        "type",
+                                        "rope_theta",
+                                        "original_max_position_embeddings",
+                                        "partial_rotary_factor",
+                                        NULL};
     static const char *const scaled[] = {"factor", NULL};
     static const char *const smoothed[] = {"factor", "low_freq_factor", "high_freq_factor", NULL};
+    static const char *const yarn[] = {"factor", "beta_fast",      "beta_slow",        "truncate",
+                                       "mscale", "mscale_all_dim", "attention_factor", NULL};
     static const char *const none[] = {NULL};
-    const char *const *own = kind == ROPE_LINEAR ? scaled : (kind == ROPE_LLAMA3 ? smoothed : none);
+    static const char *const *const owns[] = {[ROPE_DEFAULT] = none,
+                                              [ROPE_LINEAR] = scaled,
+                                              [ROPE_LLAMA3] = smoothed,
+                                              [ROPE_YARN] = yarn};
+    const char *const *own = owns[kind];
     for (uint32_t i = 0; i < rope->count; i++) {
         const struct json_member *member = &rope->members[i];
         double value = 0;
@@ -48,6 +59,40 @@ static enum status rope_check_members(const struct json *rope, enum rope_kind ki
                              STR_ARG(member->name));
     }
     return SL_OK;
+}
+
+/* A number that may be left out. */
+static enum status rope_optional(const struct json *rope, const char *member, const char *name,
+                                 double *out, struct error *err) {
+    return rope_is_set(json_get(rope, member)) ? rope_number(rope, member, name, out, err) : SL_OK;
+}
+
+/* How yarn's cosines grow: 0.1 m ln(factor) + 1. */
+static double rope_mscale(double factor, double m) {
+    return factor <= 1.0 ? 1.0 : 0.1 * m * num_log(factor) + 1.0;
+}
+
+static enum status rope_yarn(const struct json *rope, const char *name, struct rope_config *out,
+                             struct error *err) {
+    double mscale = 0, all = 0;
+    const struct json *truncate = json_get(rope, "truncate");
+    out->beta_fast = 32;
+    out->beta_slow = 1;
+    out->truncates = true;
+    TRY(rope_number(rope, "original_max_position_embeddings", name, &out->original_context, err));
+    TRY(rope_optional(rope, "beta_fast", name, &out->beta_fast, err));
+    TRY(rope_optional(rope, "beta_slow", name, &out->beta_slow, err));
+    const struct json *zero = json_get(rope, "mscale_all_dim");
+    if (!(json_double(zero, &all) && all == 0))
+        TRY(rope_optional(rope, "mscale_all_dim", name, &all, err));
+    TRY(rope_optional(rope, "mscale", name, &mscale, err));
+    if (rope_is_set(truncate) && !json_bool(truncate, &out->truncates))
+        return error_set(err, SL_ERR_ENV, "%s: rope member truncate is not true or false", name);
+    out->mscale_all_dim = all;
+    out->magnitude = mscale > 0 && all > 0
+                         ? rope_mscale(out->factor, mscale) / rope_mscale(out->factor, all)
+                         : rope_mscale(out->factor, 1);
+    return rope_optional(rope, "attention_factor", name, &out->magnitude, err);
 }
 
 /* One object of settings; leaves theta alone when the object has none. */
@@ -71,14 +116,19 @@ static enum status rope_from_object(const struct json *rope, const char *name,
         out->kind = ROPE_LINEAR;
     else if (str_is(word, "llama3"))
         out->kind = ROPE_LLAMA3;
+    else if (str_is(word, "yarn"))
+        out->kind = ROPE_YARN;
     else
         return error_set(err, SL_ERR_ENV,
                          "%s: rope type \"%.*s\" is not supported (there is: default, linear, "
-                         "llama3)",
+                         "llama3, yarn)",
                          name, STR_ARG(word));
     TRY(rope_check_members(rope, out->kind, name, err));
     if (out->kind != ROPE_DEFAULT)
         TRY(rope_number(rope, "factor", name, &out->factor, err));
+    if (out->kind == ROPE_YARN)
+        TRY(rope_yarn(rope, name, out, err));
+    TRY(rope_optional(rope, "partial_rotary_factor", name, &out->share, err));
     if (out->kind == ROPE_LLAMA3) {
         TRY(rope_number(rope, "low_freq_factor", name, &out->low_freq_factor, err));
         TRY(rope_number(rope, "high_freq_factor", name, &out->high_freq_factor, err));
@@ -93,7 +143,9 @@ static enum status rope_from_object(const struct json *rope, const char *name,
 static bool rope_is_same(const struct rope_config *a, const struct rope_config *b) {
     return a->kind == b->kind && a->factor == b->factor &&
            a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
-           a->original_context == b->original_context;
+           a->original_context == b->original_context && a->beta_fast == b->beta_fast &&
+           a->beta_slow == b->beta_slow && a->truncates == b->truncates &&
+           a->magnitude == b->magnitude;
 }
 
 enum status config_rope_from_json(const struct json *config, const char *name,
@@ -104,8 +156,9 @@ enum status config_rope_from_json(const struct json *config, const char *name,
     const struct json *partial = json_get(config, "partial_rotary_factor");
     struct rope_config outside = {.theta = 0}, old = {.theta = 0}, new = {.theta = 0};
     double share = 1.0;
-    if (rope_is_set(partial) && (!json_double(partial, &share) || share != 1.0))
-        return error_set(err, SL_ERR_ENV, "%s: partial_rotary_factor is not supported", name);
+    if (rope_is_set(partial) && (!json_double(partial, &share) || !(share > 0 && share <= 1)))
+        return error_set(err, SL_ERR_ENV, "%s: partial_rotary_factor is not a number in (0, 1]",
+                         name);
     if (rope_is_set(theta))
         TRY(rope_number(config, "rope_theta", name, &outside.theta, err));
     if (rope_is_set(scaling))
@@ -127,6 +180,11 @@ enum status config_rope_from_json(const struct json *config, const char *name,
         log_note("%s: no rope_theta, %g is used", name, ROPE_THETA_DEFAULT);
         result.theta = ROPE_THETA_DEFAULT;
     }
+    if (result.share == 0)
+        result.share = share;
+    if (result.share > 1)
+        return error_set(err, SL_ERR_ENV, "%s: partial_rotary_factor is %g, above 1", name,
+                         result.share);
     *out = result;
     return SL_OK;
 }

@@ -34,6 +34,29 @@ static double rope_llama3(const struct rope_config *rope, double frequency) {
     return (1.0 - blend) * frequency / rope->factor + blend * frequency;
 }
 
+/* Where on the ramp the pair lies that turns `turns` times over the original context. */
+static double rope_yarn_border(const struct rope_config *rope, double turns) {
+    return rope->rotary * num_log(rope->original_context / (turns * 2.0 * PI)) /
+           (2.0 * num_log(rope->theta));
+}
+
+/* Pairs before the ramp keep their frequency, those behind it are slowed down by the factor. */
+static double rope_yarn(const struct rope_config *rope, uint32_t pair, double frequency) {
+    double low = rope_yarn_border(rope, rope->beta_fast);
+    double high = rope_yarn_border(rope, rope->beta_slow);
+    if (rope->truncates) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = low < 0.0 ? 0.0 : low;
+    high = high > rope->rotary - 1.0 ? rope->rotary - 1.0 : high;
+    if (low == high)
+        high += 0.001;
+    double ramp = (pair - low) / (high - low);
+    ramp = ramp < 0.0 ? 0.0 : ramp > 1.0 ? 1.0 : ramp;
+    return frequency / rope->factor * ramp + frequency * (1.0 - ramp);
+}
+
 void rope_frequencies(const struct rope_config *rope, const float *factors, float *frequencies) {
     double log_theta = num_log(rope->theta);
     for (uint32_t i = 0; i < rope->rotary / 2; i++) {
@@ -42,6 +65,8 @@ void rope_frequencies(const struct rope_config *rope, const float *factors, floa
             frequency /= rope->factor;
         else if (rope->kind == ROPE_LLAMA3)
             frequency = rope_llama3(rope, frequency);
+        else if (rope->kind == ROPE_YARN)
+            frequency = rope_yarn(rope, i, frequency);
         if (factors != NULL)
             frequency /= (double)factors[i];
         frequencies[i] = (float)frequency;
@@ -63,11 +88,12 @@ static void rope_fill_tile(void *ctx, size_t item, size_t worker) {
     (void)worker;
     for (size_t token = first; token < end; token++) {
         double position = work->tokens[token].position;
+        double scale = work->table->magnitude != 0.0 ? work->table->magnitude : 1.0;
         for (size_t i = 0; i < work->pairs; i++) {
             double sine, cosine;
             num_sincos(position * (double)work->frequencies[i], &sine, &cosine);
-            *act_at(&work->table->cosines, i, token) = (float)cosine;
-            *act_at(&work->table->sines, i, token) = (float)sine;
+            *act_at(&work->table->cosines, i, token) = (float)(cosine * scale);
+            *act_at(&work->table->sines, i, token) = (float)(sine * scale);
         }
     }
 }

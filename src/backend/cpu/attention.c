@@ -24,8 +24,10 @@ static void attention_item(void *ctx, size_t item, size_t worker) {
     size_t first = item % run->items_a_head * run->item_tokens;
     size_t tokens = run->task.q->tokens;
     size_t end = tokens - first < run->item_tokens ? tokens : first + run->item_tokens;
+    const struct cpu_kernels *kernels =
+        run->task.args->kv->shares_values ? &cpu_kernels_scalar : run->cpu->kernels;
     for (size_t token = first; token < end; token++)
-        run->cpu->kernels->attend(&run->task, token, kv_head, cpu_scratch(run->cpu, worker));
+        kernels->attend(&run->task, token, kv_head, cpu_scratch(run->cpu, worker));
 }
 
 void cpu_attention(struct backend *backend, const struct attention_args *args, const struct act *q,
@@ -35,6 +37,7 @@ void cpu_attention(struct backend *backend, const struct attention_args *args, c
     must(kv->kv_heads > 0 && args->heads % kv->kv_heads == 0);
     must(kv->head_dim > 0 && kv->head_dim <= SL_HEAD_DIM_MAX);
     must(kv->value_dim > 0 && kv->value_dim <= SL_HEAD_DIM_MAX);
+    must(!kv->shares_values || kv->value_dim <= kv->head_dim);
     must(q->features == (size_t)args->heads * kv->head_dim);
     must(out->features == (size_t)args->heads * kv->value_dim);
     must(q->tokens == out->tokens);

@@ -315,13 +315,14 @@ static void walk_pages(struct heads *heads, size_t kv_head) {
 /* Takes the queries of the heads out of their lane and begins the softmax. */
 AVX2 static void begin_heads(struct heads *heads) {
     const struct kv_layer *kv = heads->task->args->kv;
+    const float *sinks = heads->task->args->sinks;
     size_t stride = ((size_t)kv->value_dim + 7) / 8 * 8;
     for (size_t h = 0; h < heads->count; h++) {
         const float *query =
             act_at(heads->task->q, (heads->first + h) * kv->head_dim, heads->token);
         for (size_t d = 0; d < kv->head_dim; d++)
             heads->query[d * GROUP_MAX + h] = query[d * SL_LANES];
-        heads->largest[h] = -INFINITY;
+        heads->largest[h] = sinks != NULL ? sinks[heads->first + h] : -INFINITY;
     }
     memset(heads->out, 0, heads->count * stride * sizeof(float));
     memset(heads->sums, 0, sizeof heads->sums);
@@ -330,11 +331,14 @@ AVX2 static void begin_heads(struct heads *heads) {
 /* Divides by the sum of shares and puts the outputs into their lane. */
 AVX2 static void end_heads(struct heads *heads) {
     size_t value_dim = heads->task->args->kv->value_dim, stride = (value_dim + 7) / 8 * 8;
+    const float *sinks = heads->task->args->sinks;
     for (size_t h = 0; h < heads->count; h++) {
         float *to = act_at(heads->task->out, (heads->first + h) * value_dim, heads->token);
         float sum = 0.0f, *out = heads->out + h * stride;
         for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
             sum += heads->sums[h][slot];
+        if (sinks != NULL)
+            sum += num_exp(sinks[heads->first + h] - heads->largest[h]);
         for (size_t d = 0; d < stride; d += 8)
             _mm256_store_ps(out + d, _mm256_div_ps(_mm256_load_ps(out + d), _mm256_set1_ps(sum)));
         for (size_t d = 0; d < value_dim; d++)
