@@ -135,8 +135,8 @@ static void linear_rope_scaling_is_read_and_others_refused(void **state) {
     assert_int_equal(config.rope.kind, ROPE_DEFAULT);
     config_release(&config);
     begin(&meta, "llama", NULL);
-    put_text(&meta, "llama.rope.scaling.type", "yarn");
-    refuses(&meta, "yarn");
+    put_text(&meta, "llama.rope.scaling.type", "longrope");
+    refuses(&meta, "longrope");
 }
 
 static void missing_and_impossible_keys_are_named(void **state) {

@@ -92,7 +92,8 @@ static void rope_base_is_found_in_both_styles(void **state) {
 
 static void unknown_rope_settings_are_refused_by_name(void **state) {
     (void)state;
-    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0}", "yarn");
+    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0}",
+            "original_max_position_embeddings");
     refuses("llama", THETA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}", "dynamic");
     refuses("llama", ",\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2,\"beta\":3}",
             "beta");
@@ -115,7 +116,7 @@ static void unknown_rope_settings_are_refused_by_name(void **state) {
     refuses("llama", ",\"rope_scaling\":[1]", "rope");
     refuses("llama", ",\"rope_theta\":\"big\"", "rope_theta");
     refuses("llama", ",\"rope_theta\":-1", "rope_theta");
-    refuses("llama", THETA ",\"partial_rotary_factor\":0.5", "partial_rotary_factor");
+    refuses("llama", THETA ",\"partial_rotary_factor\":1.5", "partial_rotary_factor");
 }
 
 static void llama3_scaling_blends_the_middle_waves(void **state) {

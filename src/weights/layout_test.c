@@ -46,7 +46,8 @@ static void add(struct world *world, uint32_t file, uint64_t offset, uint64_t ro
                                         .file = file,
                                         .offset = offset,
                                         .bytes = rows * row_bytes};
-    world->items[i] = (struct layout_item){&world->tensors[i], (uint32_t)(100 + i), false};
+    world->items[i] =
+        (struct layout_item){.tensor = &world->tensors[i], .key = (uint32_t)(100 + i)};
 }
 
 static struct layout make(struct world *world, size_t bytes_max) {
