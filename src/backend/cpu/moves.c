@@ -9,8 +9,9 @@
 /* Below so many floats, waking the team costs more than it saves. */
 #define ALONE_FLOATS_MAX ((size_t)16 << 10)
 #define ITEM_FEATURES ((size_t)256)
-#define ITEM_ROWS ((size_t)16) /* of a matrix whose columns are taken out: a cache line of output  \
-                                */
+#define ITEM_ROWS                                                                                  \
+    ((size_t)16) /* of a matrix whose columns are taken out: a cache line of output                \
+                  */
 
 struct moves_run {
     const struct cpu_backend *cpu;
