@@ -73,9 +73,11 @@ static uint64_t align_up(uint64_t bytes) {
     return (bytes + SL_IO_ALIGN - 1) / SL_IO_ALIGN * SL_IO_ALIGN;
 }
 
-/* Memory for a single row, wherever in the tensor it lies. */
+/* Memory for a single row, wherever in the tensor it lies; of a whole item, where it does. */
 static uint64_t row_room(const struct layout_item *item) {
     uint64_t row_bytes = item_row_bytes(item);
+    if (item->is_whole)
+        return align_up(item_offset(item) % SL_IO_ALIGN + row_bytes);
     bool is_aligned = item_offset(item) % SL_IO_ALIGN == 0 && row_bytes % SL_IO_ALIGN == 0;
     return is_aligned ? row_bytes : align_up(SL_IO_ALIGN - 1 + row_bytes);
 }
