@@ -74,51 +74,68 @@ static enum arch_need gpt_oss_need(const struct config *config, enum role role) 
     return arch_mixture_need(config, role);
 }
 
-/* y = W x + bias for a matrix that is there in one of two forms: rows of outputs, or the other way.
- */
-static enum status gpt_oss_product(struct step *step, uint32_t layer, uint32_t expert,
-                                   const enum role roles[3], struct act *y, struct error *err) {
-    const struct act *x = roles[0] == ROLE_EXPERT_DOWN ? &step->expert_up : &step->expert_x;
+static bool gpt_oss_has(const struct step *step, uint32_t layer, enum role role) {
     struct layout_item item;
-    const float *bias;
-    if (model_item(step->model, layer, expert, roles[1], &item)) {
+    return model_item(step->model, layer, 0, role, &item);
+}
+
+/* An expert of a layer. */
+struct gpt_oss_expert {
+    struct step *step;
+    uint32_t layer, number;
+};
+
+/* y = W x + bias, whichever way W lies. */
+static enum status gpt_oss_product(const struct gpt_oss_expert *expert, enum role matrix,
+                                   enum role bias, const struct act *x, struct act *y,
+                                   struct error *err) {
+    struct step *step = expert->step;
+    const float *values;
+    if (role_get(matrix)->is_whole) { /* [inputs, outputs] */
         struct view view;
-        TRY(step_whole(step, layer, expert, roles[1], &view, err));
+        TRY(step_whole(step, expert->layer, expert->number, matrix, &view, err));
         step_product_columns(step, &view, x, y, 0);
     } else {
-        TRY(step_expert_product(step, layer, expert, roles[0], x, y, err));
+        TRY(step_expert_product(step, expert->layer, expert->number, matrix, x, y, err));
     }
-    TRY(step_expert_bias(step, layer, expert, roles[2], &bias, err));
-    if (bias != NULL)
-        step->backend->ops->add_bias(step->backend, bias, y);
+    TRY(step_expert_bias(step, expert->layer, expert->number, bias, &values, err));
+    if (values != NULL)
+        step->backend->ops->add_bias(step->backend, values, y);
     return SL_OK;
 }
 
-static enum status gpt_oss_expert(struct step *step, uint32_t layer, uint32_t expert,
-                                  struct error *err) {
-    static const enum role both[3] = {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_UP,
-                                      ROLE_EXPERT_GATE_UP_BIAS};
-    static const enum role gate[3] = {ROLE_EXPERT_GATE, ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_BIAS};
-    static const enum role up[3] = {ROLE_EXPERT_UP, ROLE_EXPERT_UP, ROLE_EXPERT_UP_BIAS};
-    static const enum role down[3] = {ROLE_EXPERT_DOWN, ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN_BIAS};
+/* expert_gate and expert_up, from one matrix that alternates them or from two. */
+static enum status gpt_oss_gate_up(const struct gpt_oss_expert *expert, struct error *err) {
+    struct step *step = expert->step;
     struct backend *backend = step->backend;
-    const struct mixture *mixture = &step->config->mixture;
-    struct layout_item item;
-    step_gather(step, expert);
-    act_shape(&step->expert_y, step->config->hidden, step->expert_x.tokens);
-    if (model_item(step->model, layer, expert, ROLE_EXPERT_GATE_UP, &item)) {
-        const struct feature_range even = {0, 2, 0, mixture->inner};
-        const struct feature_range odd = {1, 2, 0, mixture->inner};
-        TRY(gpt_oss_product(step, layer, expert, both, &step->expert_both, err));
-        backend->ops->copy(backend, &step->expert_both, &even, &step->expert_gate);
-        backend->ops->copy(backend, &step->expert_both, &odd, &step->expert_up);
-    } else {
-        TRY(gpt_oss_product(step, layer, expert, gate, &step->expert_gate, err));
-        TRY(gpt_oss_product(step, layer, expert, up, &step->expert_up, err));
+    const struct feature_range even = {0, 2, 0, step->config->mixture.inner};
+    const struct feature_range odd = {1, 2, 0, step->config->mixture.inner};
+    if (!gpt_oss_has(step, expert->layer, ROLE_EXPERT_GATE_UP)) {
+        TRY(gpt_oss_product(expert, ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_BIAS, &step->expert_x,
+                            &step->expert_gate, err));
+        return gpt_oss_product(expert, ROLE_EXPERT_UP, ROLE_EXPERT_UP_BIAS, &step->expert_x,
+                               &step->expert_up, err);
     }
+    TRY(gpt_oss_product(expert, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_UP_BIAS, &step->expert_x,
+                        &step->expert_both, err));
+    backend->ops->copy(backend, &step->expert_both, &even, &step->expert_gate);
+    backend->ops->copy(backend, &step->expert_both, &odd, &step->expert_up);
+    return SL_OK;
+}
+
+static enum status gpt_oss_expert(struct step *step, uint32_t layer, uint32_t number,
+                                  struct error *err) {
+    const struct gpt_oss_expert expert = {step, layer, number};
+    const struct mixture *mixture = &step->config->mixture;
+    struct backend *backend = step->backend;
+    bool is_turned = gpt_oss_has(step, layer, ROLE_EXPERT_DOWN_IN);
+    step_gather(step, number);
+    act_shape(&step->expert_y, step->config->hidden, step->expert_x.tokens);
+    TRY(gpt_oss_gate_up(&expert, err));
     backend->ops->swiglu_clipped(backend, &step->expert_gate, mixture->swiglu_alpha,
                                  mixture->swiglu_limit, &step->expert_up);
-    TRY(gpt_oss_product(step, layer, expert, down, &step->expert_y, err));
+    TRY(gpt_oss_product(&expert, is_turned ? ROLE_EXPERT_DOWN_IN : ROLE_EXPERT_DOWN,
+                        ROLE_EXPERT_DOWN_BIAS, &step->expert_up, &step->expert_y, err));
     backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns, step->gather_weights,
                               &step->h);
     return SL_OK;
