@@ -110,6 +110,17 @@ static void settings_json(const struct config *config, const struct model *model
     for (size_t i = 0; i < FACTORS; i++)
         if (factors[i].value != factors[i].neutral)
             real_field(out, factors[i].word, factors[i].value);
+    const struct mixture *mixture = &config->mixture;
+    if (mixture->count > 0) {
+        count_field(out, "experts", mixture->count);
+        count_field(out, "experts_used", mixture->used);
+        count_field(out, "expert_inner", mixture->inner);
+        count_field(out, "shared_inner", mixture->shared_inner);
+    }
+    if (config->latent.kv_rank > 0) {
+        count_field(out, "kv_rank", config->latent.kv_rank);
+        count_field(out, "q_rank", config->latent.q_rank);
+    }
     buf_printf(out, ", \"own_head\": %s, \"qk_norm\": %s", model->has_own_head ? "true" : "false",
                config->has_qk_norm ? "true" : "false");
     if (config->samples) {
@@ -199,6 +210,13 @@ static void show_text(const struct show *show) {
     buf_add(out, STR(" as "));
     model_formats(model, out);
     show_settings(config, out);
+    const struct mixture *mixture = &config->mixture;
+    if (mixture->count > 0)
+        buf_printf(out, "experts     %u, %u for a token, inner %u; shared inner %u\n",
+                   mixture->count, mixture->used, mixture->inner, mixture->shared_inner);
+    if (config->latent.kv_rank > 0)
+        buf_printf(out, "cache       %u + %u values a token and layer\n", config->latent.kv_rank,
+                   config->latent.rope);
     buf_printf(out, "head        %s\n", model->has_own_head ? "its own" : "the embedding");
     for (size_t i = 0; i < model->eos_count; i++)
         buf_printf(out, "end token   %u (%s)\n", model->eos[i].id, model->eos[i].source);

@@ -3,14 +3,15 @@
  * from a family's name: biases and q/k norms are used where the model has them. */
 #include "model/arch_common.h"
 
+#include "model/config_meta.h"
 #include "model/step.h"
-
-#include <stdio.h>
 
 const enum role arch_common_attend_order[] = {ROLE_Q, ROLE_K, ROLE_V, ROLE_O, ROLE_COUNT};
 const enum role arch_common_mlp_order[] = {ROLE_GATE, ROLE_UP, ROLE_DOWN, ROLE_COUNT};
 
 enum arch_need arch_common_need(const struct config *config, enum role role) {
+    if (role_is_mixture(role))
+        return ARCH_ABSENT;
     switch (role) {
     case ROLE_HEAD: /* absent: tied to the embedding */
     case ROLE_ROPE_FACTORS:
@@ -35,6 +36,15 @@ enum arch_need arch_common_need(const struct config *config, enum role role) {
     case ROLE_UP_BIAS:
     case ROLE_DOWN_BIAS:
         return config->declares_mlp_bias ? ARCH_REQUIRED : ARCH_OPTIONAL;
+    case ROLE_Q_A:
+    case ROLE_Q_B:
+    case ROLE_KV_A:
+    case ROLE_KV_B:
+    case ROLE_K_B:
+    case ROLE_V_B:
+    case ROLE_Q_A_NORM:
+    case ROLE_KV_A_NORM:
+    case ROLE_SINKS:
     case ROLE_COUNT:
         return ARCH_ABSENT;
     default:
@@ -128,6 +138,7 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
         .scale = (float)config->score_scale,
         .cap = (float)config->score_cap,
         .window = is_windowed ? config->window : 0,
+        .sinks = step_vector(step, layer, ROLE_SINKS),
     };
     ops->attention(backend, &args, &step->q, &step->a);
     TRY(common_project(step, layer, ROLE_O, &step->a, &step->y, err));
@@ -240,14 +251,13 @@ enum status arch_common_pattern_window(const struct json *config, const char *na
     return common_pattern(keys, pattern, out, err);
 }
 
-enum status arch_common_meta_window(const struct meta *meta, const char *name, const char *family,
-                                    uint64_t pattern, struct config *out, struct error *err) {
-    char key[96];
+enum status arch_common_meta_window(struct meta_reader *reader, uint64_t pattern,
+                                    struct config *out, struct error *err) {
+    const char *key = meta_reader_key(reader, "attention.sliding_window");
     int64_t keys = out->window;
-    snprintf(key, sizeof key, "%s.attention.sliding_window", family);
-    if (meta_find(meta, key) != NULL &&
-        (!meta_integer(meta, key, &keys) || keys < 0 || keys > UINT32_MAX))
-        return error_set(err, SL_ERR_ENV, "%s: %s is not a whole number", name, key);
+    if (meta_find(reader->meta, key) != NULL &&
+        (!meta_integer(reader->meta, key, &keys) || keys < 0 || keys > UINT32_MAX))
+        return error_set(err, SL_ERR_ENV, "%s: %s is not a whole number", reader->name, key);
     return keys == 0 ? SL_OK : common_pattern((uint64_t)keys, pattern, out, err);
 }
 

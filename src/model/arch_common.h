@@ -34,8 +34,8 @@ enum status arch_common_pattern_window(const struct json *config, const char *na
                                        struct error *err);
 /* From GGUF metadata: FAMILY.attention.sliding_window (0: none; absent: as out->window stands) in
  * all layers but each `pattern`th one (0: in all). */
-enum status arch_common_meta_window(const struct meta *meta, const char *name, const char *family,
-                                    uint64_t pattern, struct config *out, struct error *err);
+enum status arch_common_meta_window(struct meta_reader *reader, uint64_t pattern,
+                                    struct config *out, struct error *err);
 /* The same for the Qwen families: off unless use_sliding_window or a list of layer types says so,
  * from max_window_layers on. */
 enum status arch_common_flagged_window(const struct json *config, const char *name,

@@ -7,6 +7,7 @@
  * query_pre_attn_scalar into its files: the 27B model, which it knows by its 46 layers, divides by
  * hidden / heads, the others by head_dim. */
 #include "model/arch_common.h"
+#include "model/config_meta.h"
 
 #include <math.h>
 
@@ -39,19 +40,19 @@ static enum status gemma2_configure(const struct json *config, const char *name,
     return arch_common_pattern_window(config, name, 2, GEMMA2_WINDOW, out, err);
 }
 
-static enum status gemma2_configure_meta(const struct meta *meta, const char *name,
-                                         struct config *out, struct error *err) {
+static enum status gemma2_configure_meta(struct meta_reader *reader, struct config *out,
+                                         struct error *err) {
     bool is_27b = out->layers == GEMMA2_LAYERS_27B;
     double divisor = is_27b ? (double)out->hidden / out->heads : (double)out->head_dim;
-    if (meta_find(meta, "gemma2.attn_logit_softcapping") == NULL)
+    if (meta_find(reader->meta, "gemma2.attn_logit_softcapping") == NULL)
         out->score_cap = GEMMA2_SCORE_CAP;
-    if (meta_find(meta, "gemma2.final_logit_softcapping") == NULL)
+    if (meta_find(reader->meta, "gemma2.final_logit_softcapping") == NULL)
         out->logit_cap = GEMMA2_LOGIT_CAP;
     if (out->score_scale == 0)
         out->score_scale = 1.0 / sqrt(divisor);
     out->embed_scale = sqrt((double)out->hidden);
     out->window = GEMMA2_WINDOW; /* older files leave it out */
-    return arch_common_meta_window(meta, name, "gemma2", 2, out, err);
+    return arch_common_meta_window(reader, 2, out, err);
 }
 
 const struct arch arch_gemma2 = {

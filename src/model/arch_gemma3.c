@@ -9,6 +9,7 @@
  *
  * Refuses attn_logit_softcapping: its config class has it and its attention ignores it. */
 #include "model/arch_common.h"
+#include "model/config_meta.h"
 
 #include <math.h>
 
@@ -58,23 +59,25 @@ static enum status gemma3_configure(const struct json *config, const char *name,
     return arch_common_pattern_window(config, name, layers, GEMMA3_WINDOW, out, err);
 }
 
-static enum status gemma3_configure_meta(const struct meta *meta, const char *name,
-                                         struct config *out, struct error *err) {
+static enum status gemma3_configure_meta(struct meta_reader *reader, struct config *out,
+                                         struct error *err) {
     static const char key[] = "gemma3.attention.sliding_window_pattern";
     bool is_27b = out->layers == GEMMA3_LAYERS_27B;
     double divisor = is_27b ? (double)out->hidden / out->heads : (double)out->head_dim;
     double base = GEMMA3_WINDOW_THETA;
     int64_t pattern = GEMMA3_PATTERN;
-    if (meta_find(meta, key) != NULL && (!meta_integer(meta, key, &pattern) || pattern < 1))
-        return error_set(err, SL_ERR_ENV, "%s: %s is not a positive whole number", name, key);
+    if (meta_find(reader->meta, key) != NULL &&
+        (!meta_integer(reader->meta, key, &pattern) || pattern < 1))
+        return error_set(err, SL_ERR_ENV, "%s: %s is not a positive whole number", reader->name,
+                         key);
     if (out->score_scale == 0)
         out->score_scale = 1.0 / sqrt(divisor);
     out->embed_scale = sqrt((double)out->hidden);
-    meta_real(meta, "gemma3.rope.freq_base_swa", &base);
+    meta_real(reader->meta, "gemma3.rope.freq_base_swa", &base);
     out->has_window_rope = true;
     out->window_rope =
         (struct rope_config){.kind = ROPE_DEFAULT, .theta = base, .rotary = out->rope.rotary};
-    return arch_common_meta_window(meta, name, "gemma3", (uint64_t)pattern, out, err);
+    return arch_common_meta_window(reader, (uint64_t)pattern, out, err);
 }
 
 const struct arch arch_gemma3 = {

@@ -4,6 +4,7 @@
  * and calls the factors embedding_scale, residual_scale, attention.scale and logit_scale, the last
  * one still a divisor. */
 #include "model/arch_common.h"
+#include "model/config_meta.h"
 
 static enum status granite_divisor(double divisor, const char *what, const char *name,
                                    struct config *out, struct error *err) {
@@ -26,11 +27,10 @@ static enum status granite_configure(const struct json *config, const char *name
     return granite_divisor(divisor, "logits_scaling", name, out, err);
 }
 
-static enum status granite_configure_meta(const struct meta *meta, const char *name,
-                                          struct config *out, struct error *err) {
-    (void)meta;
+static enum status granite_configure_meta(struct meta_reader *reader, struct config *out,
+                                          struct error *err) {
     return granite_divisor(out->logit_scale == 0 ? 1 : out->logit_scale, "granite.logit_scale",
-                           name, out, err);
+                           reader->name, out, err);
 }
 
 const struct arch arch_granite = {

@@ -12,10 +12,9 @@ static enum status olmo2_configure(const struct json *config, const char *name, 
     return SL_OK;
 }
 
-static enum status olmo2_configure_meta(const struct meta *meta, const char *name,
-                                        struct config *out, struct error *err) {
-    (void)meta;
-    (void)name;
+static enum status olmo2_configure_meta(struct meta_reader *reader, struct config *out,
+                                        struct error *err) {
+    (void)reader;
     (void)err;
     out->has_whole_qk_norm = true;
     return SL_OK;

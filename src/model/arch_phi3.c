@@ -11,6 +11,7 @@
  *
  * llama.cpp's files name no rope type: those with attn_factor have longrope. */
 #include "model/arch_common.h"
+#include "model/config_meta.h"
 
 static const struct arch_name phi3_names[] = {
     {ROLE_Q, "model.layers.%u.self_attn.qkv_proj.weight", "blk.%u.attn_qkv.weight"},
@@ -32,13 +33,13 @@ static enum status phi3_configure(const struct json *config, const char *name, s
     return arch_common_window(config, name, 0, out, err);
 }
 
-static enum status phi3_configure_meta(const struct meta *meta, const char *name,
-                                       struct config *out, struct error *err) {
-    if (meta_find(meta, "phi3.rope.scaling.attn_factor") != NULL) {
+static enum status phi3_configure_meta(struct meta_reader *reader, struct config *out,
+                                       struct error *err) {
+    if (meta_find(reader->meta, "phi3.rope.scaling.attn_factor") != NULL) {
         out->rope.kind = ROPE_LONGROPE;
         out->rope.factor = 1; /* not used */
     }
-    return arch_common_meta_window(meta, name, "phi3", 0, out, err);
+    return arch_common_meta_window(reader, 0, out, err);
 }
 
 /* The class has no biases, and the bias of a fused tensor has no name of its own here. */

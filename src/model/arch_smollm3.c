@@ -54,10 +54,9 @@ static enum status smollm3_configure(const struct json *config, const char *name
     return SL_OK;
 }
 
-static enum status smollm3_configure_meta(const struct meta *meta, const char *name,
-                                          struct config *out, struct error *err) {
-    (void)meta;
-    (void)name;
+static enum status smollm3_configure_meta(struct meta_reader *reader, struct config *out,
+                                          struct error *err) {
+    (void)reader;
     return smollm3_interval(SMOLLM3_INTERVAL, out, err);
 }
 

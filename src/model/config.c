@@ -142,6 +142,37 @@ static enum status config_check_scales(struct config *config, const char *name, 
     return SL_OK;
 }
 
+enum status config_check_mixture(const struct config *config, const char *name, struct error *err) {
+    const struct mixture *mixture = &config->mixture;
+    if (mixture->count == 0)
+        return SL_OK;
+    TRY(config_limit(name, "the number of experts", mixture->count, SL_EXPERTS_MAX, err));
+    TRY(config_limit(name, "the number of experts for a token", mixture->used, mixture->count,
+                     err));
+    TRY(config_limit(name, "an expert's inner size", mixture->inner, SL_FEATURES_MAX / 2, err));
+    if (mixture->shared_inner > SL_FEATURES_MAX)
+        return error_set(err, SL_ERR_ENV, "%s: the shared expert's inner size is %u, at most %u",
+                         name, mixture->shared_inner, SL_FEATURES_MAX);
+    TRY(config_limit(name, "the number of groups of experts", mixture->groups, mixture->count,
+                     err));
+    TRY(config_limit(name, "the number of groups for a token", mixture->groups_used,
+                     mixture->groups, err));
+    uint32_t group = mixture->count / mixture->groups;
+    if (mixture->count % mixture->groups != 0 || (mixture->groups > 1 && group < 2) ||
+        (uint64_t)group * mixture->groups_used < mixture->used)
+        return error_set(err, SL_ERR_ENV,
+                         "%s: %u experts in %u groups, %u of them for a token, cannot give it %u "
+                         "experts",
+                         name, mixture->count, mixture->groups, mixture->groups_used,
+                         mixture->used);
+    if (!(fabsf(mixture->scale) <= 1e6f) || !(mixture->swiglu_limit >= 0.0f))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: a scale of %g for the experts' weights, or a limit of %g, makes no "
+                         "sense",
+                         name, (double)mixture->scale, (double)mixture->swiglu_limit);
+    return SL_OK;
+}
+
 enum status config_check(struct config *config, const char *name, struct error *err) {
     TRY(config_limit(name, "the number of layers", config->layers, SL_LAYERS_MAX, err));
     TRY(config_limit(name, "the hidden size", config->hidden, SL_FEATURES_MAX, err));
@@ -161,15 +192,27 @@ enum status config_check(struct config *config, const char *name, struct error *
     if (config->head_dim == 0)
         config->head_dim = config->hidden / config->heads;
     TRY(config_limit(name, "head_dim", config->head_dim, SL_HEAD_DIM_MAX, err));
+    if (config->latent.kv_rank != 0) {
+        const struct latent *latent = &config->latent;
+        TRY(config_limit(name, "kv_lora_rank + qk_rope_head_dim",
+                         (uint64_t)latent->kv_rank + latent->rope, SL_HEAD_DIM_MAX, err));
+        TRY(config_limit(name, "v_head_dim", latent->value, SL_HEAD_DIM_MAX, err));
+        TRY(config_limit(name, "qk_nope_head_dim", latent->nope, SL_HEAD_DIM_MAX, err));
+        TRY(config_limit(name, "heads x kv_lora_rank",
+                         (uint64_t)config->heads * ((uint64_t)latent->kv_rank + latent->rope),
+                         SL_FEATURES_MAX, err));
+    }
     TRY(config_limit(name, "heads x head_dim", (uint64_t)config->heads * config->head_dim,
                      SL_FEATURES_MAX, err));
     if (!(config->norm_eps > 0.0f && config->norm_eps < 1.0f))
         return error_set(err, SL_ERR_ENV, "%s: the epsilon of the norms is %g, must be in (0, 1)",
                          name, (double)config->norm_eps);
+    if (config->latent.kv_rank != 0)
+        config->rope.rotary = config->latent.rope;
     TRY(config_check_scales(config, name, err));
     TRY(config_check_rope(config, &config->rope, name, err));
     if (!config->has_window_rope)
-        return SL_OK;
+        return config_check_mixture(config, name, err);
     TRY(config_check_rope(config, &config->window_rope, name, err));
     if (config->window_rope.rotary != config->rope.rotary ||
         config->window_rope.kind == ROPE_LONGROPE)
@@ -178,5 +221,5 @@ enum status config_check(struct config *config, const char *name, struct error *
                          "is not supported",
                          name, config->window_rope.rotary, rope_word(config->window_rope.kind),
                          config->rope.rotary);
-    return SL_OK;
+    return config_check_mixture(config, name, err);
 }

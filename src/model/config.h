@@ -5,6 +5,7 @@
 #define SLUICE_MODEL_CONFIG_H
 
 #include "base/json.h"
+#include "model/role.h"
 #include "weights/meta.h"
 
 #define SL_LAYERS_MAX 1024u
@@ -41,6 +42,34 @@ const char *rope_word(enum rope_kind kind); /* "yarn" */
 
 enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
 
+/* How a router's outputs become scores. */
+enum mixture_score {
+    MIXTURE_SOFTMAX,        /* over all experts, then the largest */
+    MIXTURE_SOFTMAX_CHOSEN, /* the largest, then a softmax over them */
+    MIXTURE_SIGMOID,        /* each by itself (DeepSeek-V3) */
+};
+
+/* A mixture of experts: sizes and how tokens are routed (model/route.h has the rules). */
+struct mixture {
+    uint32_t count, used;  /* experts, and those of a token; count 0: the model is dense */
+    uint32_t inner;        /* of an expert's MLP */
+    uint32_t shared_inner; /* of the expert that every token has; 0: none */
+    enum mixture_score score;
+    bool sums_to_one;                 /* the weights of a token are divided by their sum */
+    float scale;                      /* of the weights */
+    uint32_t groups, groups_used;     /* experts are chosen within the best groups; 1, 1: all */
+    float swiglu_alpha, swiglu_limit; /* gpt-oss's activation; limit 0: SiLU */
+    bool *is_dense;                   /* [layers], in the config's arena: those with a plain MLP */
+};
+
+/* Multi-head latent attention (DeepSeek-V2): keys and values of all heads come from one compressed
+ * vector a token, and that is what the KV memory keeps. */
+struct latent {
+    uint32_t q_rank;            /* 0: queries are not compressed */
+    uint32_t kv_rank;           /* 0: plain attention */
+    uint32_t nope, rope, value; /* features of a head: keys without and with rotation, values */
+};
+
 struct config {
     const char *family;                                        /* arch.name */
     uint32_t layers, hidden, heads, kv_heads, head_dim, inner; /* inner: of the MLP */
@@ -64,6 +93,8 @@ struct config {
     bool has_qk_norm;
     bool has_whole_qk_norm; /* the norms of q and k are over all heads together */
     bool declares_attention_bias, declares_mlp_bias; /* then the tensors must be there */
+    struct mixture mixture;
+    struct latent latent;
     bool samples; /* generation_config suggests sampling: said in the plan; next three then */
     double temperature, top_p;
     int64_t top_k;
@@ -81,10 +112,19 @@ enum status config_from_json(const struct json *config, const struct json *gener
 enum status config_from_meta(const struct meta *meta, const char *name, struct config *out,
                              const struct arch **arch, struct error *err);
 void config_release(struct config *config);
+/* Whether a layer has a router and experts instead of one MLP. */
+static inline bool config_is_mixture(const struct config *config, uint32_t layer) {
+    const struct mixture *mixture = &config->mixture;
+    return mixture->count > 0 && (mixture->is_dense == NULL || !mixture->is_dense[layer]);
+}
 
 /* For the two readers: limits of every size and what must divide what; fills head_dim and rotary
  * where they are still 0. */
 enum status config_check(struct config *config, const char *name, struct error *err);
+enum status config_check_mixture(const struct config *config, const char *name, struct error *err);
+/* A whole number of config.json; absent or null gives fallback, or is refused when that is 0. */
+enum status config_size(const struct json *config, const char *member, uint32_t fallback,
+                        const char *name, uint32_t *out, struct error *err);
 /* Rotary settings of config.json, both styles: rope_theta with rope_scaling, and rope_parameters.
  * Fills rope, and window_rope where the layer types have settings of their own; the sizes are read
  * already. */

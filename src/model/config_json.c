@@ -35,6 +35,14 @@ static const struct {
     {"no_rope_layers", NAN, 0},
     {"attention_chunk_size", NAN, 0},
     {"num_experts", 0, 0},
+    {"q_lora_rank", NAN, 0},
+    {"kv_lora_rank", NAN, 0},
+    {"first_k_dense_replace", 0, 0},
+    {"n_shared_experts", 0, 0},
+    {"shared_expert_intermediate_size", 0, 0},
+    {"moe_layer_freq", 1, 0},
+    {"router_logit_softcapping", NAN, 0},
+    {"swiglu_limit", NAN, 0},
     {"num_local_experts", 0, 0},
     {"n_routed_experts", 0, 0},
     {"use_qk_norm", NAN, 0},
@@ -111,9 +119,8 @@ static enum status config_activation(const struct json *config, const char *name
     return SL_OK;
 }
 
-/* A whole number; absent or null gives `fallback`, or is refused when that is 0. */
-static enum status config_size(const struct json *config, const char *member, uint32_t fallback,
-                               const char *name, uint32_t *out, struct error *err) {
+enum status config_size(const struct json *config, const char *member, uint32_t fallback,
+                        const char *name, uint32_t *out, struct error *err) {
     const struct json *value = json_get(config, member);
     uint64_t number = fallback;
     if (config_is_set(value) && (!json_u64(value, &number) || number == 0 || number > UINT32_MAX))

@@ -1,6 +1,8 @@
 /* Reads a model's sizes from GGUF metadata (ggml's docs/gguf.md, "LLM", and the keys that
  * llama.cpp's converter writes). Keys that would change the answer and are not understood refuse
  * the model, by name, unless they hold their neutral value. */
+#include "model/config_meta.h"
+
 #include "base/log.h"
 #include "model/arch.h"
 
@@ -8,15 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A key of the family: "llama.block_count". */
-struct meta_reader {
-    const struct meta *meta;
-    const char *name; /* of the file */
-    char prefix[64];  /* general.architecture */
-    char key[192];    /* of the last look-up */
-};
-
-static const char *reader_key(struct meta_reader *reader, const char *member) {
+const char *meta_reader_key(struct meta_reader *reader, const char *member) {
     snprintf(reader->key, sizeof reader->key, "%s.%s", reader->prefix, member);
     return reader->key;
 }
@@ -49,7 +43,7 @@ static const struct {
 static enum status reader_check_members(struct meta_reader *reader, const struct arch *arch,
                                         struct config *out, struct error *err) {
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
-        const char *key = reader_key(reader, special[i].member);
+        const char *key = meta_reader_key(reader, special[i].member);
         bool is_understood = arch_has_setting(arch, special[i].member);
         double value = 0;
         if (meta_find(reader->meta, key) == NULL || (is_understood && special[i].offset == 0))
@@ -62,17 +56,16 @@ static enum status reader_check_members(struct meta_reader *reader, const struct
                              reader->name, key);
     }
     bool is_causal = true;
-    if (meta_bool(reader->meta, reader_key(reader, "attention.causal"), &is_causal) && !is_causal)
+    if (meta_bool(reader->meta, meta_reader_key(reader, "attention.causal"), &is_causal) &&
+        !is_causal)
         return error_set(err, SL_ERR_ENV, "%s: %s is false: not a model that generates text",
                          reader->name, reader->key);
     return SL_OK;
 }
 
-/* A size. Lists with one value a layer are accepted when all are the same. Absent gives `fallback`,
- * or is refused when that is 0. */
-static enum status reader_size(struct meta_reader *reader, const char *member, uint32_t fallback,
-                               uint32_t *out, struct error *err) {
-    const char *key = reader_key(reader, member);
+enum status meta_reader_size(struct meta_reader *reader, const char *member, uint32_t fallback,
+                             uint32_t *out, struct error *err) {
+    const char *key = meta_reader_key(reader, member);
     const struct meta_value *value = meta_find(reader->meta, key);
     int64_t number = fallback;
     if (value == NULL && fallback == 0)
@@ -97,29 +90,33 @@ static enum status reader_size(struct meta_reader *reader, const char *member, u
     return SL_OK;
 }
 
-/* A number, left alone when the key is absent. */
-static enum status reader_real(struct meta_reader *reader, const char *member, double *out,
-                               struct error *err) {
-    const char *key = reader_key(reader, member);
+enum status meta_reader_real(struct meta_reader *reader, const char *member, double *out,
+                             struct error *err) {
+    const char *key = meta_reader_key(reader, member);
     if (meta_find(reader->meta, key) != NULL && !meta_real(reader->meta, key, out))
         return error_set(err, SL_ERR_ENV, "%s: %s is not a number", reader->name, key);
     return SL_OK;
 }
 
-/* What llama.cpp computes: its factor of cosines and sines is attn_factor times yarn's own. */
+/* As llama.cpp computes it: whole borders of the ramp, cosines grown by 0.1 ln(factor) + 1, unless
+ * yarn_log_multiplier says that the scores are scaled instead (0.1 x mscale_all_dim). */
 static enum status reader_yarn(struct meta_reader *reader, double factor, struct rope_config *rope,
                                struct error *err) {
+    double multiplier = 0;
     rope->kind = ROPE_YARN;
     rope->factor = factor;
     rope->beta_fast = 32;
     rope->beta_slow = 1;
-    TRY(reader_real(reader, "rope.scaling.yarn_beta_fast", &rope->beta_fast, err));
-    TRY(reader_real(reader, "rope.scaling.yarn_beta_slow", &rope->beta_slow, err));
+    TRY(meta_reader_real(reader, "rope.scaling.yarn_beta_fast", &rope->beta_fast, err));
+    TRY(meta_reader_real(reader, "rope.scaling.yarn_beta_slow", &rope->beta_slow, err));
+    TRY(meta_reader_real(reader, "rope.scaling.yarn_log_multiplier", &multiplier, err));
     if (!(factor >= 1 && factor <= 1e6))
         return error_set(err, SL_ERR_ENV,
                          "%s: the factor of rope type yarn is %g, must be 1 to 1e6", reader->name,
                          factor);
-    rope->attention_factor *= rope_mscale(factor, 1.0);
+    rope->mscale_all_dim = 10.0 * multiplier;
+    if (multiplier == 0)
+        rope->attention_factor *= rope_mscale(factor, 1.0);
     return SL_OK;
 }
 
@@ -128,19 +125,20 @@ static enum status reader_rope(struct meta_reader *reader, const struct arch *ar
     struct rope_config *rope = &out->rope;
     *rope = (struct rope_config){.kind = ROPE_DEFAULT, .theta = 10000.0};
     rope->is_interleaved = arch->gguf_is_permuted;
-    TRY(reader_real(reader, "rope.freq_base", &rope->theta, err));
-    TRY(reader_size(reader, "rope.dimension_count", out->head_dim, &rope->rotary, err));
+    TRY(meta_reader_real(reader, "rope.freq_base", &rope->theta, err));
+    TRY(meta_reader_size(reader, "rope.dimension_count", out->head_dim, &rope->rotary, err));
     double factor = 0, share = 1;
     struct str type = STR("linear"); /* a factor without a type, as older files have it */
-    TRY(reader_real(reader, "rope.scale_linear", &factor, err));
-    TRY(reader_real(reader, "rope.scaling.factor", &factor, err));
-    TRY(reader_real(reader, "rope.scaling.attn_factor", &share, err));
-    const char *key = reader_key(reader, "rope.scaling.type");
+    TRY(meta_reader_real(reader, "rope.scale_linear", &factor, err));
+    TRY(meta_reader_real(reader, "rope.scaling.factor", &factor, err));
+    TRY(meta_reader_real(reader, "rope.scaling.attn_factor", &share, err));
+    const char *key = meta_reader_key(reader, "rope.scaling.type");
     if (meta_find(reader->meta, key) != NULL && !meta_text(reader->meta, key, &type))
         return error_set(err, SL_ERR_ENV, "%s: %s is not a text", reader->name, key);
     rope->attention_factor = share;
     rope->original_context = out->context;
-    TRY(reader_real(reader, "rope.scaling.original_context_length", &rope->original_context, err));
+    TRY(meta_reader_real(reader, "rope.scaling.original_context_length", &rope->original_context,
+                         err));
     if (str_is(type, "yarn"))
         return reader_yarn(reader, factor, rope, err);
     if (str_is(type, "longrope")) { /* divisors are tensors; attn_factor alone is the factor */
@@ -168,29 +166,29 @@ static enum status reader_fill(struct meta_reader *reader, const struct arch *ar
     out->has_qk_norm = arch->has_qk_norm;
     out->activation = arch->activation;
     TRY(reader_check_members(reader, arch, out, err));
-    TRY(reader_size(reader, "block_count", 0, &out->layers, err));
-    TRY(reader_size(reader, "embedding_length", 0, &out->hidden, err));
-    TRY(reader_size(reader, "attention.head_count", 0, &out->heads, err));
-    TRY(reader_size(reader, "attention.head_count_kv", out->heads, &out->kv_heads, err));
-    TRY(reader_size(reader, "feed_forward_length", 0, &out->inner, err));
-    TRY(reader_size(reader, "context_length", 0, &out->context, err));
+    TRY(meta_reader_size(reader, "block_count", 0, &out->layers, err));
+    TRY(meta_reader_size(reader, "embedding_length", 0, &out->hidden, err));
+    TRY(meta_reader_size(reader, "attention.head_count", 0, &out->heads, err));
+    TRY(meta_reader_size(reader, "attention.head_count_kv", out->heads, &out->kv_heads, err));
+    TRY(meta_reader_size(reader, "feed_forward_length", 0, &out->inner, err));
+    TRY(meta_reader_size(reader, "context_length", 0, &out->context, err));
     uint32_t plain = out->hidden % out->heads == 0 ? out->hidden / out->heads : 0;
-    TRY(reader_size(reader, "attention.key_length", plain, &out->head_dim, err));
-    TRY(reader_size(reader, "attention.value_length", out->head_dim, &value_dim, err));
-    if (value_dim != out->head_dim)
+    TRY(meta_reader_size(reader, "attention.key_length", plain, &out->head_dim, err));
+    TRY(meta_reader_size(reader, "attention.value_length", out->head_dim, &value_dim, err));
+    if (value_dim != out->head_dim && !arch_has_setting(arch, "attention.value_length"))
         return error_set(err, SL_ERR_ENV,
                          "%s: keys of %u and values of %u features are not supported for this "
                          "family",
                          reader->name, out->head_dim, value_dim);
     TRY(reader_rope(reader, arch, out, err));
-    TRY(reader_real(reader, "attention.layer_norm_rms_epsilon", &eps, err));
+    TRY(meta_reader_real(reader, "attention.layer_norm_rms_epsilon", &eps, err));
     out->norm_eps = (float)eps;
     out->ties_embeddings = true; /* whenever there is no output.weight; nothing declares it */
     const struct meta_value *tokens = meta_find(reader->meta, "tokenizer.ggml.tokens");
     if (tokens != NULL && tokens->kind == META_ARRAY && tokens->array.count <= SL_VOCABULARY_MAX)
         out->vocabulary = (uint32_t)tokens->array.count;
     if (arch->configure_meta != NULL)
-        TRY(arch->configure_meta(reader->meta, reader->name, out, err));
+        TRY(arch->configure_meta(reader, out, err));
     return config_check(out, reader->name, err);
 }
 
@@ -210,6 +208,9 @@ enum status config_from_meta(const struct meta *meta, const char *name, struct c
         return SL_ERR_ENV;
     }
     struct meta_reader reader = {.meta = meta, .name = name};
+    double experts = 0;
+    if (found == &arch_llama && meta_real(meta, "llama.expert_count", &experts) && experts > 0)
+        found = &arch_mixtral;             /* has no name of its own there */
     must(type.len < sizeof reader.prefix); /* a name of the table */
     memcpy(reader.prefix, type.data, type.len);
     struct config result = {.layers = 0};

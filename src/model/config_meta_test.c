@@ -251,9 +251,9 @@ static void missing_and_impossible_keys_are_named(void **state) {
                {"llama.attention.head_count_kv", -1},
                {"llama.attention.key_length", 1 << 20},
                {"llama.rope.dimension_count", 5}};
-    static const char *const words[] = {"expert_count",  "sliding_window", "values of 3",
-                                        "head_count_kv", "head_count_kv",  "head_dim",
-                                        "rotated"};
+    static const char *const words[] = {
+        "expert_used_count", "sliding_window", "values of 3", "head_count_kv",
+        "head_count_kv",     "head_dim",       "rotated"};
     struct meta meta;
     (void)state;
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {

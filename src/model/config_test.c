@@ -118,7 +118,7 @@ static void unknown_rope_settings_are_refused_by_name(void **state) {
     refuses("llama", ",\"rope_scaling\":[1]", "rope");
     refuses("llama", ",\"rope_theta\":\"big\"", "rope_theta");
     refuses("llama", ",\"rope_theta\":-1", "rope_theta");
-    refuses("llama", THETA ",\"partial_rotary_factor\":0.5", "partial_rotary_factor");
+    refuses("llama", THETA ",\"partial_rotary_factor\":1.5", "partial_rotary_factor");
 }
 
 static void llama3_scaling_blends_the_middle_waves(void **state) {

@@ -75,10 +75,10 @@ static void rename_for_gguf(struct tiny *tiny) {
                 struct buf name;
                 buf_init(&name);
                 if (info->safetensors != NULL)
-                    role_add_name(info->safetensors, layer, &name);
+                    role_add_name(info->safetensors, 0, layer, 0, &name);
                 if (str_is(buf_str(&name), tiny->tensors[i].name)) {
                     buf_clear(&name);
-                    role_add_name(info->gguf, layer, &name);
+                    role_add_name(info->gguf, 0, layer, 0, &name);
                     snprintf(tiny->tensors[i].name, sizeof tiny->tensors[i].name, "%s", name.data);
                     is_found = true;
                 }

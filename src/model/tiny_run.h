@@ -36,12 +36,12 @@ static inline void tiny_logits(const struct model *model, const uint32_t *ids, s
     struct kv_layer layers[TINY_LAYERS];
     assert_int_equal(slab_init(&pool, layer_bytes * TINY_LAYERS, &err), SL_OK);
     for (size_t i = 0; i < TINY_LAYERS; i++)
-        layers[i] = (struct kv_layer){pool.data + i * layer_bytes,
-                                      layer_bytes * TINY_LAYERS,
-                                      KV_F32,
-                                      config->kv_heads,
-                                      config->head_dim,
-                                      config->head_dim};
+        layers[i] = (struct kv_layer){.base = pool.data + i * layer_bytes,
+                                      .page_bytes = layer_bytes * TINY_LAYERS,
+                                      .dtype = KV_F32,
+                                      .kv_heads = config->kv_heads,
+                                      .head_dim = config->head_dim,
+                                      .value_dim = config->head_dim};
     struct kv_token tokens[SL_PAGE_TOKENS];
     uint32_t page = 0, column = (uint32_t)count - 1;
     for (size_t i = 0; i < count; i++)

@@ -219,6 +219,8 @@ static void kv_write_item(void *ctx, size_t item, size_t worker) {
     const float *from = act_at(run->k, 0, item);
     for (size_t f = 0; f < key_features; f++)
         kv_put(kv->dtype, keys, f * SL_PAGE_TOKENS + slot, from[f * SL_LANES]);
+    if (kv->shares_values)
+        return;
     from = act_at(run->v, 0, item);
     for (size_t head = 0; head < kv->kv_heads; head++)
         for (size_t d = 0; d < value_dim; d++)
@@ -229,7 +231,9 @@ static void kv_write_item(void *ctx, size_t item, size_t worker) {
 void cpu_kv_write(struct backend *backend, const struct kv_layer *kv, const struct kv_token *tokens,
                   const struct act *k, const struct act *v) {
     must(k->features == (size_t)kv->kv_heads * kv->head_dim);
-    must(v->features == (size_t)kv->kv_heads * kv->value_dim);
+    if (kv->shares_values)
+        v = k;
+    must(kv->shares_values || v->features == (size_t)kv->kv_heads * kv->value_dim);
     must(k->tokens == v->tokens);
     struct ops_run run = {.cpu = cpu_from(backend), .kv = kv, .tokens = tokens, .k = k, .v = v};
     share_out(backend, kv_write_item, &run, k->tokens, k->tokens * (k->features + v->features));
