@@ -27,30 +27,35 @@ archives = $(foreach l,$(call reverse,$(call upto,$(1))),$(BUILD)/lib/$(l).a)
 TESTS := $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/*/*_test.c src/*/*/*_test.c))
 
 JOBS ?= $(shell nproc)
+# Short lines; V=1 shows the commands.
+ifeq ($(V),)
+say = @echo "  $(1)	$(patsubst $(BUILD)/%,%,$@)";
+MAKEFLAGS += --no-print-directory
+endif
 
 .PHONY: all tests demo check check-deep fuzz bench clean
 all: $(BUILD)/sluice
 
 $(BUILD)/sluice: $(BUILD)/cli/main.o $(call archives,cli)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 define LAYER_RULES
 $(BUILD)/lib/$(1).a: $(call objects,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(AR) rcs $$@ $$^
+	$$(call say,AR)$(AR) rcs $$@ $$^
 $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_test.c src/$(1)/*/*_test.c)): $(BUILD)/%: $(BUILD)/%.o $(call archives,$(1))
-	$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS)
+	$$(call say,LD)$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS)
 $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_bench.c)): $(BUILD)/%: $(BUILD)/%.o $(call archives,$(1))
-	$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+	$$(call say,LD)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
 $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_fuzz.c)): $(BUILD)/%: $(BUILD)/%.o $(call archives,$(1))
-	$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $$(LDLIBS)
+	$$(call say,LD)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $$(LDLIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call LAYER_RULES,$(l))))
 
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 tests: $(TESTS)
 
@@ -65,7 +70,7 @@ check:
 	tools/deps.sh check
 	$(MAKE) -j$(JOBS) CC=gcc BUILD=build/gcc all tests
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/clang all tests
-	python3 tools/check.py --build build/gcc --clang build/clang
+	python3 tools/check.py --build build/gcc --also clang=build/clang
 
 # Sanitizers over the unit tests, and the promises at full size (about 20 minutes).
 check-deep:
@@ -74,7 +79,7 @@ check-deep:
 	    SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' all tests
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/tsan OPT='-O1 -g' SANITIZE=-fsanitize=thread all tests
 	$(MAKE) -j$(JOBS) CC=gcc BUILD=build/gcc all
-	python3 tools/check.py --deep --build build/gcc --clang build/asan --tsan build/tsan
+	python3 tools/check.py --deep --build build/gcc --also asan=build/asan --also tsan=build/tsan
 
 # libFuzzer targets, FUZZ_SECONDS each, starting from the corpora in test/corpus.
 FUZZ_SECONDS ?= 60

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs the tests and adds up what passed. Standard library only; called by `make check` and `make check-deep`.
 
-    tools/check.py --build BUILD [--clang BUILD] [--deep] [--only WORD]
+    tools/check.py --build BUILD [--also LABEL=BUILD ...] [--deep] [--only WORD]
 
-Steps: tidy, unit tests (cmocka, every *_test.c), the same built by clang, the fixtures of ../shared (or of SLUICE_SHARED) when they are
-there, the promises on a real model, end-to-end tests in test/. Each step prints its name, its counts and, where it failed, its output. The last
-line is `N passed, N failed, N skipped`. Exit 1 if anything failed.
+Steps: tidy, unit tests (cmocka, every *_test.c), the same in other builds (clang, sanitizers), end-to-end tests in test/, the fixtures of ../shared (or of
+SLUICE_SHARED) when they are there, the promises on a real model. --deep runs the end-to-end tests in the other builds too, and the promises at full
+size. Each step prints its name, its counts and, where it failed, its output. The last line is `N passed, N failed, N skipped`. Exit 1 if anything failed.
 """
 import argparse
 import os
@@ -74,7 +74,7 @@ def script(tally, name, command, **env):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, required=True)
-    parser.add_argument("--clang", type=Path)
+    parser.add_argument("--also", action="append", default=[], metavar="LABEL=BUILD", help="another build of the tests")
     parser.add_argument("--deep", action="store_true")
     parser.add_argument("--only", help="steps whose name holds this word")
     args = parser.parse_args()
@@ -83,17 +83,20 @@ def main():
     env = {"SLUICE_CORPUS": str(ROOT / "test/corpus")}
     if shared.is_dir():
         env["SLUICE_SHARED"] = str(shared)
+    others = [(label, (ROOT / build).resolve()) for label, _, build in (one.partition("=") for one in args.also)]
+    size = () if args.deep else ("--take", 12, "--max-tokens", 12)
     wants = lambda name: not args.only or args.only in name
 
     if wants("tidy"):
         script(tally, "tidy", [sys.executable, "tools/tidy.py"])
     if wants("unit"):
         unit(tally, args.build.resolve(), "unit", env)
-        if args.clang:
-            unit(tally, args.clang.resolve(), "unit (clang)", env)
+        for label, build in others:
+            unit(tally, build, f"unit ({label})", env)
     for test in sorted((ROOT / "test").glob("*_test.py")):
-        if wants(test.stem):
-            script(tally, f"test/{test.name}", [sys.executable, test, "--bin", sluice])
+        for label, build in [("", args.build.resolve())] + (others if args.deep else []):
+            if wants(test.stem):
+                script(tally, f"test/{test.name} {label}".strip(), [sys.executable, test, "--bin", build / "sluice"])
     model = None
     if wants("smollm2") or wants("promises"):
         code, output, _ = run(["tools/get_model.sh", ".demo"])
@@ -104,7 +107,7 @@ def main():
     for name, command in (
             ("fixtures: models", ["answers.py", "--bin", sluice, "models", *MODELS]),
             ("fixtures: smollm2", model and ["answers.py", "--bin", sluice, "smollm2", "--model", model]),
-            ("promises: bits", model and ["promises.py", "--bin", sluice, "--model", model, "--take", 12, "--max-tokens", 12, "bits"])):
+            ("promises: bits", model and ["promises.py", "--bin", sluice, "--model", model, *size, "bits"])):
         if not wants(name):
             continue
         if not checks.is_dir():

@@ -13,7 +13,8 @@ A scripted model has one-hot embeddings and layers that add nothing (their outpu
 sums the embeddings of all tokens that n follows: after token t the logits of its successor stand out, so the greedy answer is a chain fixed by
 construction. --tie A,B gives two tokens the very same head row (an exact tie). Tokens without a successor go to the end token.
 
-The tokenizer is byte-level BPE without merges: the 256 byte tokens after the special ones (<|begin|> 0, <|pad|> 1, <|end|> 2, <|im_start|> 3).
+The tokenizer is byte-level BPE: the special tokens (<|begin|> 0, <|pad|> 1, <|end|> 2, <|im_start|> 3, ..), the 256 byte tokens, and
+where the vocabulary has room a few merges of English letters.
 """
 import argparse
 import json
@@ -48,6 +49,7 @@ MIXTURES = ("mixtral", "qwen3_moe")  # --experts and --experts-used say how many
 # name: bytes a block, values a block, ggml type, safetensors name
 DTYPES = {"f32": (4, 1, 0, "F32"), "f16": (2, 1, 1, "F16"), "bf16": (2, 1, 30, "BF16"), "q4_0": (18, 32, 2, None), "q4_1": (20, 32, 3, None),
           "q8_0": (34, 32, 8, None), "q6_k": (210, 256, 14, None)}
+MERGES = [("\u0120", "t"), ("h", "e"), ("i", "n"), ("\u0120", "a"), ("\u0120t", "he"), ("o", "n"), ("e", "r"), ("in", "g")]
 TILE_BYTES = 4 << 20
 ALIGN = 32
 
@@ -200,8 +202,13 @@ def byte_tokens():
     return [chr(b) if b in plain else chr(next(extra)) for b in range(256)]
 
 
+def merges(o):
+    """Pairs whose result is a token of its own, as many as the vocabulary has room for."""
+    return MERGES[:max(0, o.vocab - len(SPECIAL) - 256)]
+
+
 def vocabulary(o):
-    return (SPECIAL + byte_tokens())[:o.vocab]
+    return (SPECIAL + byte_tokens() + ["".join(pair) for pair in merges(o)])[:o.vocab]
 
 
 def write_tokenizer(o, folder):
@@ -209,7 +216,7 @@ def write_tokenizer(o, folder):
     added = [dict(id=i, content=c, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True) for i, c in enumerate(SPECIAL)]
     level = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)
     model = dict(type="BPE", dropout=None, unk_token=None, continuing_subword_prefix=None, end_of_word_suffix=None, fuse_unk=False,
-                 byte_fallback=False, ignore_merges=False, vocab={t: i for i, t in enumerate(vocab)}, merges=[])
+                 byte_fallback=False, ignore_merges=False, vocab={t: i for i, t in enumerate(vocab)}, merges=[" ".join(pair) for pair in merges(o)])
     whole = dict(version="1.0", truncation=None, padding=None, added_tokens=added, normalizer=None, pre_tokenizer=level, post_processor=None,
                  decoder=level, model=model)
     (folder / "tokenizer.json").write_text(json.dumps(whole, ensure_ascii=False))
@@ -272,7 +279,7 @@ def gguf_metadata(o):
     text = lambda s: struct.pack("<I", 8) + gguf_string(s)
     texts = lambda those: struct.pack("<IIQ", 9, 8, len(those)) + b"".join(map(gguf_string, those))
     ints = lambda those: struct.pack(f"<IIQ{len(those)}i", 9, 5, len(those), *those)
-    types = [3] * len(SPECIAL) + [1] * (min(o.vocab, len(SPECIAL) + 256) - len(SPECIAL))
+    types = [3] * len(SPECIAL) + [1] * (len(vocabulary(o)) - len(SPECIAL))
     types += [5] * (o.vocab - len(types))
     own = {f"{arch}.{key}": u32(value) if isinstance(value, int) else real(value) for key, value in KEYS.get(o.family, {}).items()}
     counts = {"expert_count": o.experts, "expert_used_count": o.experts_used, "expert_feed_forward_length": o.inner}
@@ -284,7 +291,7 @@ def gguf_metadata(o):
             f"{arch}.rope.dimension_count": u32(o.head_dim), f"{arch}.rope.freq_base": real(o.rope_theta),
             f"{arch}.attention.layer_norm_rms_epsilon": real(1e-5), f"{arch}.vocab_size": u32(o.vocab),
             "tokenizer.ggml.model": text("gpt2"), "tokenizer.ggml.pre": text("gpt-2"), "tokenizer.ggml.tokens": texts(vocab),
-            "tokenizer.ggml.token_type": ints(types), "tokenizer.ggml.merges": texts([]), "tokenizer.ggml.bos_token_id": u32(0),
+            "tokenizer.ggml.token_type": ints(types), "tokenizer.ggml.merges": texts([" ".join(pair) for pair in merges(o)]), "tokenizer.ggml.bos_token_id": u32(0),
             "tokenizer.ggml.eos_token_id": u32(2), "tokenizer.ggml.padding_token_id": u32(1),
             "tokenizer.ggml.add_bos_token": struct.pack("<IB", 7, 0), "tokenizer.chat_template": text(TEMPLATE)}
 

@@ -41,10 +41,20 @@ static double time_product(struct bench *bench, struct view *w, size_t *copy, si
 
 static void measure_product(struct bench *bench, enum dtype dtype, size_t rows, size_t columns) {
     const struct dtype_info *format = dtype_get(dtype);
-    if (columns % format->block_values != 0)
+    if (columns % format->block_values != 0 || (!format->decode && !format->decode_row))
         return;
     size_t row_bytes = columns / format->block_values * format->block_bytes;
     struct view w = {.dtype = dtype, .rows = rows, .columns = columns, .row_bytes = row_bytes};
+    if (format->decode_row) /* one row of scales for all: they are few beside the numbers */
+        w.scales = (struct view_scales){
+            .dtype = dtype == DTYPE_MXFP4_SPLIT ? DTYPE_F8_E8M0 : DTYPE_F16,
+            .group_rows = rows,
+            .group_columns = dtype == DTYPE_F8_E4M3       ? 128
+                             : dtype == DTYPE_MXFP4_SPLIT ? 32
+                                                          : 64,
+            .data = bench->pool,
+            .biases = bench->pool,
+        };
     size_t copies = POOL_BYTES / (rows * row_bytes), copy = 0;
     copies += copies == 0;
     printf("| %s | %zu x %zu |", format->name, rows, columns);

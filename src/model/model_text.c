@@ -1,8 +1,10 @@
 /* The text layer of a model: tokenizer, special tokens as templates see them, chat templates. From
  * the files of a folder, or from the metadata of a GGUF file.
  *
- * A tokenizer or template that is there and cannot be used is kept as an error, not replaced by
- * another: rows that need it are refused with that sentence, others still run. */
+ * A model without a tokenizer serves rows of ids; why there is none is kept for the others. One
+ * that is there and cannot be used refuses the model. A template that cannot be used is kept as an
+ * error and not replaced by another: rows that need it are refused with that sentence, others run.
+ */
 #include "model/model_files.h"
 
 #include <stdio.h>
@@ -36,9 +38,7 @@ static enum status text_folder_tokenizer(struct model *model, struct error *err)
     if (status == SL_OK)
         status = tokenizer_from_json(buf_str(&text), path, &model->tokenizer, &why);
     buf_release(&text);
-    if (status != SL_OK)
-        text_no_tokenizer(model, &why);
-    return SL_OK;
+    return status == SL_OK ? SL_OK : error_set(err, SL_ERR_ENV, "%s", why.text);
 }
 
 /* An array of the metadata with items of that kind; NULL when absent or another. */
@@ -56,7 +56,7 @@ static int64_t text_id(const struct meta *meta, const char *key, size_t count) {
     return meta_integer(meta, key, &id) && id >= 0 && (uint64_t)id < count ? id : -1;
 }
 
-static void text_meta_tokenizer(struct model *model) {
+static enum status text_meta_tokenizer(struct model *model, struct error *err) {
     const struct meta *meta = &model->meta;
     const struct meta_value *tokens = text_list(meta, "tokenizer.ggml.tokens", META_STRING);
     const struct meta_value *types = text_list(meta, "tokenizer.ggml.token_type", META_INTEGER);
@@ -68,16 +68,14 @@ static void text_meta_tokenizer(struct model *model) {
         error_set(&why, SL_ERR_ENV, "%s: the file has no tokenizer (tokenizer.ggml.model, .tokens)",
                   model->path);
         text_no_tokenizer(model, &why);
-        return;
+        return SL_OK;
     }
     size_t count = tokens->array.count;
     if ((types != NULL && types->array.count != count) ||
-        (scores != NULL && scores->array.count != count)) {
-        error_set(&why, SL_ERR_ENV, "%s: there are %zu tokens, but not as many types or scores",
-                  model->path, count);
-        text_no_tokenizer(model, &why);
-        return;
-    }
+        (scores != NULL && scores->array.count != count))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: there are %zu tokens, but not as many types or scores", model->path,
+                         count);
     meta_text(meta, "tokenizer.ggml.pre", &source.pre);
     source.tokens = tokens->array.texts;
     source.token_count = count;
@@ -94,8 +92,7 @@ static void text_meta_tokenizer(struct model *model) {
     meta_bool(meta, "tokenizer.ggml.add_eos_token", &source.adds_eos);
     source.adds_space_prefix = str_is(source.model, "llama");
     meta_bool(meta, "tokenizer.ggml.add_space_prefix", &source.adds_space_prefix);
-    if (tokenizer_from_vocab(&source, &model->tokenizer, &why) != SL_OK)
-        text_no_tokenizer(model, &why);
+    return tokenizer_from_vocab(&source, &model->tokenizer, err);
 }
 
 /* Special tokens for templates. */
@@ -250,7 +247,7 @@ enum status model_text_open(struct model *model, const struct model_files *files
         TRY(text_folder_tokens(model, files->tokenizer_config, &list, err));
         text_folder_templates(model, files);
     } else {
-        text_meta_tokenizer(model);
+        TRY(text_meta_tokenizer(model, err));
         TRY(text_meta_tokens(model, &list, err));
         text_meta_templates(model);
     }

@@ -1,12 +1,16 @@
-/* Number formats: one row a format. `decode` is the truth that every fast kernel must agree with.
+/* Number formats: one row a format. `decode` (or `decode_row`) is the truth that every fast kernel
+ * must agree with; view_decode in view.h takes whichever a format has.
  *
  * A format packs block_values consecutive values of a row into block_bytes. Rows are whole blocks.
+ * Where scales lie in other tensors, the blocks here are those of the numbers alone.
  * Formats and their layouts: GGUF as documented in the ggml project's gguf.md and read with gguf-py
  * (fixtures/gguf/blocks.json has its values); safetensors names as in its README. */
 #ifndef SLUICE_TENSOR_DTYPE_H
 #define SLUICE_TENSOR_DTYPE_H
 
 #include "base/str.h"
+
+struct view;
 
 enum dtype {
     DTYPE_F32,
@@ -15,7 +19,32 @@ enum dtype {
     DTYPE_Q8_0,
     DTYPE_Q4_0,
     DTYPE_Q4_1,
+    DTYPE_Q5_0,
+    DTYPE_Q5_1,
+    DTYPE_Q2_K,
+    DTYPE_Q3_K,
+    DTYPE_Q4_K,
+    DTYPE_Q5_K,
     DTYPE_Q6_K,
+    DTYPE_IQ4_NL,
+    DTYPE_IQ4_XS,
+    DTYPE_TQ1_0,
+    DTYPE_TQ2_0,
+    DTYPE_MXFP4, /* of ggml */
+    /* Scales in tensors of their own: view.scales. */
+    DTYPE_F8_E4M3,
+    DTYPE_MLX_2, /* bits of a number; MLX calls the mode "affine" */
+    DTYPE_MLX_3,
+    DTYPE_MLX_4,
+    DTYPE_MLX_5,
+    DTYPE_MLX_6,
+    DTYPE_MLX_7,
+    DTYPE_MLX_8,
+    DTYPE_MXFP4_SPLIT, /* of gpt-oss and MLX */
+    /* What parts of such matrices are stored as. No matrix by themselves. */
+    DTYPE_F8_E8M0,
+    DTYPE_U8,
+    DTYPE_U32,
     DTYPE_COUNT,
 };
 
@@ -27,8 +56,12 @@ struct dtype_info {
     uint32_t block_bytes;
     bool is_quantised;
     /* count values (a multiple of block_values) from src (any alignment) as float32, exactly what
-     * the format means. */
+     * the format means. NULL when src alone does not say it. */
     void (*decode)(const void *src, size_t count, float *dst);
+    /* The same for formats whose scales lie elsewhere: values first .. first + count of a row, both
+     * multiples of block_values. A format has one of the two; one that has neither is no format of
+     * matrices. */
+    void (*decode_row)(const struct view *view, size_t row, size_t first, size_t count, float *dst);
 };
 
 const struct dtype_info *dtype_get(enum dtype dtype);

@@ -10,7 +10,7 @@
 #include "backend/cpu/lanes.h"
 
 static const struct cpu_panel_set panels = {
-    .decoders = avx2_decoders,
+    .decoders = &avx2_decoders,
     .multiply = avx2_multiply,
 };
 

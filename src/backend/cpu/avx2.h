@@ -18,8 +18,11 @@
 #define AVX2_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* As dtype_info.decode, and the same values. avx2_decode.c. */
-extern void (*const avx2_decoders[DTYPE_COUNT])(const void *src, size_t count, float *dst);
+/* avx2_decode.c */
+extern const struct cpu_decoders avx2_decoders;
+/* As dtype_info.decode_row, for avx2_decoders. avx2_decode_rows.c */
+extern void (*const avx2_row_decoders[DTYPE_COUNT])(const struct view *view, size_t row,
+                                                    size_t first, size_t count, float *dst);
 
 /* y rows [rows, 16] (+)= panel [rows, count] times x [count, 16], all lanes or the first eight.
  * avx2_panel.c. */

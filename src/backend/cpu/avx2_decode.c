@@ -2,28 +2,11 @@
  * functions give exactly: products of a scale and a small integer are exact or rounded once in
  * both, and sums are written as separate operations. src has any alignment; nothing past the last
  * block is read. */
-#include "backend/cpu/avx2.h"
+#include "backend/cpu/avx2_unpack.h"
 
 #ifdef __x86_64__
 
 #include "base/num.h"
-
-#include <immintrin.h>
-
-AVX2_INLINE __m256 half_to_float(const uint8_t *half) {
-    uint16_t bits;
-    memcpy(&bits, half, sizeof bits);
-    return _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
-}
-
-/* Eight signed or unsigned bytes at the low end of `bytes` as floats. */
-AVX2_INLINE __m256 signed_to_float(__m128i bytes) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-}
-
-AVX2_INLINE __m256 unsigned_to_float(__m128i bytes) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-}
 
 AVX2 static void decode_f32(const void *src, size_t count, float *dst) {
     memcpy(dst, src, count * sizeof *dst);
@@ -63,13 +46,6 @@ AVX2 static void decode_q8_0(const void *src, size_t count, float *dst) {
             _mm256_storeu_ps(dst + at + i, _mm256_mul_ps(signed_to_float(bytes), scale));
         }
     }
-}
-
-/* The nibbles of 16 bytes as bytes: low ones, high ones. */
-AVX2_INLINE void split_nibbles(const uint8_t *packed, __m128i *low, __m128i *high) {
-    __m128i bytes = _mm_loadu_si128((const __m128i *)packed), mask = _mm_set1_epi8(15);
-    *low = _mm_and_si128(bytes, mask);
-    *high = _mm_and_si128(_mm_srli_epi16(bytes, 4), mask);
 }
 
 AVX2 static void decode_q4_0(const void *src, size_t count, float *dst) {
@@ -149,10 +125,28 @@ AVX2 static void decode_q6_k(const void *src, size_t count, float *dst) {
     }
 }
 
-void (*const avx2_decoders[DTYPE_COUNT])(const void *src, size_t count, float *dst) = {
-    [DTYPE_F32] = decode_f32,   [DTYPE_F16] = decode_f16,   [DTYPE_BF16] = decode_bf16,
-    [DTYPE_Q8_0] = decode_q8_0, [DTYPE_Q4_0] = decode_q4_0, [DTYPE_Q4_1] = decode_q4_1,
+static void (*const block_decoders[DTYPE_COUNT])(const void *src, size_t count, float *dst) = {
+    [DTYPE_F32] = decode_f32,
+    [DTYPE_F16] = decode_f16,
+    [DTYPE_BF16] = decode_bf16,
+    [DTYPE_Q8_0] = decode_q8_0,
+    [DTYPE_Q4_0] = decode_q4_0,
+    [DTYPE_Q4_1] = decode_q4_1,
     [DTYPE_Q6_K] = decode_q6_k,
+    /* avx2_decode_k.c */
+    [DTYPE_Q5_0] = avx2_q5_0,
+    [DTYPE_Q5_1] = avx2_q5_1,
+    [DTYPE_Q2_K] = avx2_q2_k,
+    [DTYPE_Q3_K] = avx2_q3_k,
+    [DTYPE_Q4_K] = avx2_q4_k,
+    [DTYPE_Q5_K] = avx2_q5_k,
+    [DTYPE_IQ4_NL] = avx2_iq4_nl,
+    [DTYPE_IQ4_XS] = avx2_iq4_xs,
+    [DTYPE_TQ1_0] = avx2_tq1_0,
+    [DTYPE_TQ2_0] = avx2_tq2_0,
+    [DTYPE_MXFP4] = avx2_mxfp4,
 };
+
+const struct cpu_decoders avx2_decoders = {.blocks = block_decoders, .rows = avx2_row_decoders};
 
 #endif

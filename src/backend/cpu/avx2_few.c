@@ -191,7 +191,7 @@ static void stage_row(const struct few_run *run, size_t row, size_t column, size
     if (run->is_direct)
         memcpy(staged, weights, bytes);
     else
-        avx2_decoders[w->dtype](weights, count, (float *)(void *)staged);
+        cpu_decode(&avx2_decoders, w, row, column, count, (float *)(void *)staged);
     if (row + ROWS_MAX < w->rows)
         for (size_t i = 0; i < bytes; i += CACHE_LINE)
             __builtin_prefetch(weights + ROWS_MAX * w->row_bytes + i, 0, 2);

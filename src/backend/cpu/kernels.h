@@ -41,8 +41,16 @@ struct cpu_panel {
     bool is_first;  /* the first block of the sum: y is not read */
 };
 
+/* By format, as the two functions of dtype_info and with the same values; NULL where a set has
+ * nothing faster than view_decode. */
+struct cpu_decoders {
+    void (*const *blocks)(const void *src, size_t count, float *dst);
+    void (*const *rows)(const struct view *view, size_t row, size_t first, size_t count,
+                        float *dst);
+};
+
 struct cpu_panel_set {
-    void (*const *decoders)(const void *src, size_t count, float *dst); /* [DTYPE_COUNT] */
+    const struct cpu_decoders *decoders;
     void (*multiply)(const struct cpu_panel *panel);
 };
 
@@ -105,6 +113,18 @@ static inline float *cpu_scratch(const struct cpu_backend *cpu, size_t worker) {
 static inline const uint8_t *cpu_weights(const struct view *w, const struct dtype_info *format,
                                          size_t row, size_t column) {
     return w->data + row * w->row_bytes + column / format->block_values * format->block_bytes;
+}
+
+/* Weights [row, column .. column + count] as float32, by the set's own decoder if it has one. */
+static inline void cpu_decode(const struct cpu_decoders *decoders, const struct view *w, size_t row,
+                              size_t column, size_t count, float *dst) {
+    enum dtype dtype = w->dtype;
+    if (decoders->blocks[dtype])
+        decoders->blocks[dtype](cpu_weights(w, dtype_get(dtype), row, column), count, dst);
+    else if (decoders->rows[dtype])
+        decoders->rows[dtype](w, row, column, count, dst);
+    else
+        view_decode(w, row, column, count, dst);
 }
 
 /* A product of an item by panels: decodes a block of columns of up to 48 rows into scratch once,

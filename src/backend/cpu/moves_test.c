@@ -68,7 +68,11 @@ static void columns_are_the_rows_of_the_transpose(void **test) {
         float *out = test_malloc(rows * columns * sizeof(float));
         for (size_t i = 0; i < rows * columns; i++)
             weights[i] = num_to_bf16(parity_number(&state));
-        struct view view = {DTYPE_BF16, rows, columns, columns * 2, (const uint8_t *)weights};
+        struct view view = {.dtype = DTYPE_BF16,
+                            .rows = rows,
+                            .columns = columns,
+                            .row_bytes = columns * 2,
+                            .data = (const uint8_t *)weights};
         for (size_t first = 0; first < columns; first += 256) {
             size_t count = columns - first < 256 ? columns - first : 256;
             backend->ops->columns(backend, &view, first, count, out + first * rows);

@@ -176,14 +176,12 @@ void cpu_rope(struct backend *backend, const struct rope_table *table, size_t he
 static void embed_item(void *ctx, size_t item, size_t worker) {
     const struct ops_run *run = ctx;
     struct slice slice = slice_of(run, item);
-    const struct dtype_info *format = dtype_get(run->rows->dtype);
     float *values = cpu_scratch(run->cpu, worker), *tile = run->y->data + slice.offset;
     for (size_t lane = 0; lane < SL_LANES; lane++) {
         size_t token = slice.tile * SL_LANES + lane;
         if (token >= run->y->tokens)
             break;
-        format->decode(cpu_weights(run->rows, format, token, slice.feature), slice.features,
-                       values);
+        view_decode(run->rows, token, slice.feature, slice.features, values);
         for (size_t f = 0; f < slice.features; f++)
             tile[f * SL_LANES + lane] = values[f] * run->number;
     }

@@ -212,13 +212,13 @@ static void embed_lays_rows_into_lanes_times_scale(void **test) {
     uint64_t state = 25;
     struct backend *backend = parity_backend(NULL, 2);
     for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
-        for (size_t tokens = 1; tokens < 70; tokens += 33) {
+        for (size_t tokens = 1; tokens < 70 && parity_is_format(dtype); tokens += 33) {
             struct view rows = parity_weights(dtype, tokens, 768, false, &state);
             struct act y = parity_act(768, tokens, &state);
             float expected[768];
             backend->ops->embed(backend, &rows, 3.0f, &y);
             for (size_t t = 0; t < tokens; t++) {
-                dtype_get(dtype)->decode(rows.data + t * rows.row_bytes, 768, expected);
+                view_decode(&rows, t, 0, 768, expected);
                 for (size_t f = 0; f < 768; f++)
                     assert_true(*act_at(&y, f, t) == expected[f] * 3.0f);
             }

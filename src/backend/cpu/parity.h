@@ -107,31 +107,110 @@ static inline void parity_scale(uint8_t *at, bool is_special, uint64_t *state) {
     memcpy(at, &half, sizeof half);
 }
 
+/* Where the halves of a quantised block lie; -1: there is none. */
+struct parity_halves {
+    int first, second;
+};
+
+static inline struct parity_halves parity_halves_of(enum dtype dtype) {
+    switch (dtype) {
+    case DTYPE_Q4_1:
+    case DTYPE_Q5_1:
+    case DTYPE_Q4_K:
+    case DTYPE_Q5_K:
+        return (struct parity_halves){0, 2};
+    case DTYPE_Q2_K:
+        return (struct parity_halves){80, 82};
+    case DTYPE_Q3_K:
+        return (struct parity_halves){108, -1};
+    case DTYPE_Q6_K:
+        return (struct parity_halves){208, -1};
+    case DTYPE_TQ1_0:
+        return (struct parity_halves){52, -1};
+    case DTYPE_TQ2_0:
+        return (struct parity_halves){64, -1};
+    case DTYPE_MXFP4:
+        return (struct parity_halves){-1, -1};
+    default:
+        return (struct parity_halves){0, -1};
+    }
+}
+
+/* Makes the random bytes of a block weights. */
+static inline void parity_block(enum dtype dtype, uint8_t *block, bool is_special,
+                                uint64_t *state) {
+    float number = is_special ? parity_special(state) : parity_number(state);
+    uint16_t bf16 = num_to_bf16(number);
+    struct parity_halves halves =
+        dtype_get(dtype)->decode ? parity_halves_of(dtype) : (struct parity_halves){-1, -1};
+    if (dtype == DTYPE_F32)
+        memcpy(block, &number, sizeof number);
+    else if (dtype == DTYPE_BF16)
+        memcpy(block, &bf16, sizeof bf16);
+    else if (dtype == DTYPE_MXFP4 && !is_special)
+        block[0] = (uint8_t)(118 + parity_below(state, 5)); /* 2^-9 to 2^-5 */
+    else if (dtype == DTYPE_F8_E4M3 && !is_special && (block[0] & 0x7F) == 0x7F)
+        block[0] = 0x38; /* 1, not NaN */
+    else if (halves.first >= 0)
+        parity_scale(block + halves.first, is_special, state);
+    if (halves.second >= 0)
+        parity_scale(block + halves.second, is_special, state);
+}
+
+/* A format of matrices, not one of their parts alone. */
+static inline bool parity_is_format(enum dtype dtype) {
+    return dtype_get(dtype)->decode || dtype_get(dtype)->decode_row;
+}
+
+/* Random scales of a view of numbers, as each format has them; the view begins inside a group of
+ * rows where groups have several. All lie at `at`, which has room for 8 bytes a number. */
+static inline void parity_scales(struct view *view, uint8_t *at, bool is_special, uint64_t *state) {
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    struct view_scales *scales = &view->scales;
+    bool is_fp8 = view->dtype == DTYPE_F8_E4M3, is_mxfp4 = view->dtype == DTYPE_MXFP4_SPLIT;
+    scales->dtype = is_mxfp4 ? DTYPE_F8_E8M0 : types[parity_below(state, 3)];
+    scales->group_rows = is_fp8 ? 1 + parity_below(state, 20) : 1;
+    scales->group_columns = is_fp8 ? 128 : is_mxfp4 ? 32 : 16 * (1 + parity_below(state, 8));
+    scales->rows_before = parity_below(state, scales->group_rows);
+    size_t bytes = dtype_get(scales->dtype)->block_bytes;
+    size_t groups = (view->columns + scales->group_columns - 1) / scales->group_columns;
+    size_t rows = (scales->rows_before + view->rows - 1) / scales->group_rows + 1;
+    scales->row_bytes = groups * bytes + 1;
+    scales->data = at;
+    scales->biases = is_fp8 || is_mxfp4 ? NULL : at + rows * scales->row_bytes;
+    for (size_t i = 0; i < 2 * rows * groups; i++) {
+        uint8_t *scale = at + i / groups * scales->row_bytes + i % groups * bytes;
+        float number = is_special ? parity_special(state) : parity_number(state);
+        uint16_t bf16 = num_to_bf16(number);
+        if (is_mxfp4)
+            *scale = (uint8_t)(is_special ? parity_random(state) >> 24 : 120 + i % 7);
+        else if (scales->dtype == DTYPE_F32)
+            memcpy(scale, &number, sizeof number);
+        else if (scales->dtype == DTYPE_BF16)
+            memcpy(scale, &bf16, sizeof bf16);
+        else
+            parity_scale(scale, is_special, state);
+    }
+}
+
 /* Random weights at an odd address, rows apart by more than their bytes. Free view->data - 1. */
 static inline struct view parity_weights(enum dtype dtype, size_t rows, size_t columns,
                                          bool is_special, uint64_t *state) {
     const struct dtype_info *format = dtype_get(dtype);
     size_t blocks = columns / format->block_values, row_bytes = blocks * format->block_bytes + 3;
-    uint8_t *memory = test_malloc(rows * row_bytes + 1), *data = memory + 1;
+    size_t room = format->decode_row ? 8 * (rows + 2) * (columns / 16 + 2) : 0;
+    uint8_t *memory = test_malloc(rows * row_bytes + 1 + room), *data = memory + 1;
     for (size_t i = 0; i < rows * row_bytes; i++)
         data[i] = (uint8_t)(parity_random(state) >> 24);
     for (size_t i = 0; i < rows * blocks; i++) {
         uint8_t *block = data + i / blocks * row_bytes + i % blocks * format->block_bytes;
-        float number = is_special ? parity_special(state) : parity_number(state);
-        uint16_t bf16 = num_to_bf16(number);
-        if (dtype == DTYPE_F32)
-            memcpy(block, &number, sizeof number);
-        else if (dtype == DTYPE_BF16)
-            memcpy(block, &bf16, sizeof bf16);
-        else if (dtype == DTYPE_Q6_K)
-            parity_scale(block + 208, is_special, state);
-        else
-            parity_scale(block, is_special, state);
-        if (dtype == DTYPE_Q4_1)
-            parity_scale(block + 2, is_special, state);
+        parity_block(dtype, block, is_special, state);
     }
-    return (struct view){
+    struct view view = {
         .dtype = dtype, .rows = rows, .columns = columns, .row_bytes = row_bytes, .data = data};
+    if (format->decode_row)
+        parity_scales(&view, data + rows * row_bytes, is_special, state);
+    return view;
 }
 
 static inline void parity_weights_free(const struct view *w) {

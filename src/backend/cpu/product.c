@@ -67,7 +67,6 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
 void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
                     size_t count, float *scratch) {
     const struct view *w = task->w;
-    const struct dtype_info *format = dtype_get(w->dtype);
     for (size_t row = first; row < first + count; row += CPU_PANEL_ROWS) {
         size_t rest = first + count - row;
         struct cpu_panel panel = {.w = scratch,
@@ -76,8 +75,8 @@ void product_panels(const struct cpu_panel_set *set, const struct cpu_product *t
             panel.is_first = column == 0;
             panel.count = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
             for (size_t r = 0; r < panel.rows; r++)
-                set->decoders[w->dtype](cpu_weights(w, format, row + r, column), panel.count,
-                                        scratch + r * CPU_PANEL_STRIDE);
+                cpu_decode(set->decoders, w, row + r, column, panel.count,
+                           scratch + r * CPU_PANEL_STRIDE);
             multiply_tiles(set, task, row, column, &panel);
         }
     }

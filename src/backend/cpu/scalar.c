@@ -15,11 +15,10 @@ static bool scalar_is_available(void) {
 static void scalar_product(const struct cpu_product *task, size_t first, size_t count,
                            float *scratch) {
     const struct view *w = task->w;
-    const struct dtype_info *format = dtype_get(w->dtype);
     for (size_t row = first; row < first + count; row++) {
         for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
             size_t len = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
-            format->decode(cpu_weights(w, format, row, column), len, scratch);
+            view_decode(w, row, column, len, scratch);
             for (size_t token = 0; token < task->x->tokens; token++) {
                 float chain = 0.0f;
                 for (size_t k = 0; k < len; k++)

@@ -1,0 +1,177 @@
+/* Decoding of formats whose scales lie in tensors of their own, on AVX2. Layouts and meaning are
+ * those of tensor/fmt_scaled.c, whose values these functions give exactly. Eight or
+ * sixteen values at a time that share a scale; groups that are no multiple of that, and what is
+ * left at the end of a row, go to the reference. Nothing past the values asked for is read. */
+#include "backend/cpu/avx2_unpack.h"
+
+#ifdef __x86_64__
+
+#include "base/num.h"
+
+#include <math.h>
+
+AVX2_INLINE float load_scale(enum dtype dtype, const uint8_t *row, size_t index) {
+    uint16_t half;
+    float value;
+    switch (dtype) {
+    case DTYPE_F32:
+        memcpy(&value, row + 4 * index, sizeof value);
+        return value;
+    case DTYPE_F16:
+        return _mm256_cvtss_f32(half_to_float(row + 2 * index));
+    case DTYPE_BF16:
+        memcpy(&half, row + 2 * index, sizeof half);
+        return num_from_bf16(half);
+    default: /* E8M0: 0 is subnormal, 255 is NaN */
+        return num_bits_float(row[index] == 255 ? 0x7FC00000u
+                              : row[index] == 0 ? 0x00400000u
+                                                : (uint32_t)row[index] << 23);
+    }
+}
+
+/* Where the scales of a row begin. */
+AVX2_INLINE size_t scales_of_row(const struct view_scales *scales, size_t row) {
+    return (scales->rows_before + row) / scales->group_rows * scales->row_bytes;
+}
+
+/* Values from `at` on that share a scale. */
+AVX2_INLINE size_t part_of(const struct view_scales *scales, size_t at, size_t rest) {
+    size_t count = scales->group_columns - at % scales->group_columns;
+    return count < rest ? count : rest;
+}
+
+/* Sixteen FP8 codes times `scale`, which is 2^8 times theirs: read as halves they are the same
+ * numbers 2^8 times smaller, subnormals too; only the code of NaN is an ordinary half. */
+AVX2_INLINE void store_fp8(const uint8_t *codes, __m256 scale, float *to) {
+    __m256i words = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)codes));
+    __m256i magnitude = _mm256_and_si256(words, _mm256_set1_epi16(0x7F));
+    __m256i sign = _mm256_slli_epi16(_mm256_xor_si256(words, magnitude), 8);
+    __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7F));
+    __m256i halves = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign);
+    halves = _mm256_or_si256(halves, _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7E00)));
+    __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+    __m256 high = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+    _mm256_storeu_ps(to, _mm256_mul_ps(low, scale));
+    _mm256_storeu_ps(to + 8, _mm256_mul_ps(high, scale));
+}
+
+AVX2 static void decode_fp8(const struct view *view, size_t row, size_t first, size_t count,
+                            float *dst) {
+    const struct view_scales *scales = &view->scales;
+    const uint8_t *codes = view->data + row * view->row_bytes;
+    const uint8_t *factors = scales->data + scales_of_row(scales, row);
+    for (size_t at = first, end = first + count, part; at < end; at += part, dst += part) {
+        float scale = 256.0f * load_scale(scales->dtype, factors, at / scales->group_columns);
+        size_t i = 0;
+        part = part_of(scales, at, end - at);
+        if (__builtin_fabsf(scale) < INFINITY) /* exact then, and so is the product's rounding */
+            for (; i + 16 <= part; i += 16)
+                store_fp8(codes + at + i, _mm256_set1_ps(scale), dst + i);
+        if (i < part)
+            dtype_get(view->dtype)->decode_row(view, row, at + i, part - i, dst + i);
+    }
+}
+
+/* The `bits` bytes that hold eight numbers, with anything above them. Odd lengths are read as eight
+ * bytes, forward or, near `end`, backward: there are 32 numbers, so eight bytes, before it. */
+AVX2_INLINE uint64_t load_numbers(const uint8_t *packed, const uint8_t *end, int bits) {
+    uint64_t eight = 0;
+    if (bits == 2 || bits == 4 || bits == 8) {
+        memcpy(&eight, packed, (size_t)bits);
+    } else if (end - packed >= 8) {
+        memcpy(&eight, packed, sizeof eight);
+    } else {
+        memcpy(&eight, packed + bits - 8, sizeof eight);
+        eight >>= 64 - 8 * bits;
+    }
+    return eight;
+}
+
+/* Eight numbers of `bits` bits, a constant: each from the two bytes that it lies in. */
+AVX2_INLINE __m256 numbers_to_float(uint64_t eight, int bits) {
+#define BYTES(I) (char)((I)*bits / 8), (char)((I)*bits / 8 + 1), -1, -1
+    const __m256i bytes = _mm256_setr_epi8(BYTES(0), BYTES(1), BYTES(2), BYTES(3), BYTES(4),
+                                           BYTES(5), BYTES(6), BYTES(7));
+#undef BYTES
+    const __m256i shifts = _mm256_setr_epi32(0, bits % 8, 2 * bits % 8, 3 * bits % 8, 4 * bits % 8,
+                                             5 * bits % 8, 6 * bits % 8, 7 * bits % 8);
+    __m256i words = _mm256_shuffle_epi8(_mm256_set1_epi64x((int64_t)eight), bytes);
+    words = _mm256_and_si256(_mm256_srlv_epi32(words, shifts), _mm256_set1_epi32((1 << bits) - 1));
+    return _mm256_cvtepi32_ps(words);
+}
+
+AVX2_INLINE void decode_mlx(const struct view *view, int bits, size_t row, size_t first,
+                            size_t count, float *dst) {
+    const struct view_scales *scales = &view->scales;
+    if (scales->group_columns % 8 != 0) {
+        dtype_get(view->dtype)->decode_row(view, row, first, count, dst);
+        return;
+    }
+    const uint8_t *packed = view->data + row * view->row_bytes + first / 8 * (size_t)bits;
+    const uint8_t *last = packed + count / 8 * (size_t)bits;
+    size_t offset = scales_of_row(scales, row);
+    for (size_t at = first, end = first + count, part; at < end; at += part) {
+        size_t group = at / scales->group_columns;
+        __m256 scale = _mm256_set1_ps(load_scale(scales->dtype, scales->data + offset, group));
+        __m256 bias = _mm256_set1_ps(load_scale(scales->dtype, scales->biases + offset, group));
+        part = part_of(scales, at, end - at);
+        for (size_t i = 0; i < part; i += 8, packed += bits, dst += 8) {
+            __m256 q = numbers_to_float(load_numbers(packed, last, bits), bits);
+            __m256 product = _mm256_mul_ps(scale, q);
+            _mm256_storeu_ps(dst, _mm256_add_ps(product, bias));
+        }
+    }
+}
+
+#define DECODE_MLX(BITS)                                                                           \
+    AVX2 static void decode_mlx_##BITS(const struct view *view, size_t row, size_t first,          \
+                                       size_t count, float *dst) {                                 \
+        decode_mlx(view, BITS, row, first, count, dst);                                            \
+    }
+DECODE_MLX(2)
+DECODE_MLX(3)
+DECODE_MLX(4)
+DECODE_MLX(5)
+DECODE_MLX(6)
+DECODE_MLX(7)
+DECODE_MLX(8)
+
+/* Eight codes of E2M1, one in each byte: magnitudes by table, then the sign. */
+AVX2_INLINE __m256 e2m1_to_float(__m128i codes) {
+    const __m256 magnitudes = _mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f);
+    __m256i index = _mm256_cvtepu8_epi32(codes); /* the table looks at three bits of it */
+    __m256i sign = _mm256_slli_epi32(_mm256_srli_epi32(index, 3), 31);
+    return _mm256_xor_ps(_mm256_permutevar8x32_ps(magnitudes, index), _mm256_castsi256_ps(sign));
+}
+
+AVX2 static void decode_mxfp4(const struct view *view, size_t row, size_t first, size_t count,
+                              float *dst) {
+    const struct view_scales *scales = &view->scales;
+    if (scales->group_columns != 32) {
+        dtype_get(view->dtype)->decode_row(view, row, first, count, dst);
+        return;
+    }
+    const uint8_t *packed = view->data + row * view->row_bytes + first / 2;
+    const uint8_t *factors = scales->data + scales_of_row(scales, row);
+    for (size_t at = 0; at < count; at += 32, packed += 16) {
+        __m256 scale = _mm256_set1_ps(load_scale(scales->dtype, factors, (first + at) / 32));
+        __m128i low, high;
+        split_nibbles(packed, &low, &high);
+        __m128i half[2] = {_mm_unpacklo_epi8(low, high), _mm_unpackhi_epi8(low, high)};
+        for (size_t i = 0; i < 2; i++) {
+            float *to = dst + at + 16 * i;
+            __m128i upper = _mm_srli_si128(half[i], 8);
+            _mm256_storeu_ps(to, _mm256_mul_ps(e2m1_to_float(half[i]), scale));
+            _mm256_storeu_ps(to + 8, _mm256_mul_ps(e2m1_to_float(upper), scale));
+        }
+    }
+}
+
+void (*const avx2_row_decoders[DTYPE_COUNT])(const struct view *view, size_t row, size_t first,
+                                             size_t count, float *dst) = {
+    [DTYPE_F8_E4M3] = decode_fp8, [DTYPE_MLX_2] = decode_mlx_2, [DTYPE_MLX_3] = decode_mlx_3,
+    [DTYPE_MLX_4] = decode_mlx_4, [DTYPE_MLX_5] = decode_mlx_5, [DTYPE_MLX_6] = decode_mlx_6,
+    [DTYPE_MLX_7] = decode_mlx_7, [DTYPE_MLX_8] = decode_mlx_8, [DTYPE_MXFP4_SPLIT] = decode_mxfp4,
+};
+
+#endif
