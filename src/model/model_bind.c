@@ -213,19 +213,24 @@ static enum status binder_check_same(struct binder *binder, const struct binder_
 
 /* Tensors of their own for each expert, from the first on, which is there. */
 static enum status binder_experts(struct binder *binder, struct binder_what *what,
-                                  struct error *err) {
+                                  const struct tensor *first, struct error *err) {
     struct model *model = binder->model;
+    struct str name;
     size_t experts = model->config.mixture.count;
     size_t all = experts * model->config.layers * ROLE_EXPERT_COUNT;
     if (model->experts == NULL)
         model->experts = mem_new(all, sizeof *model->experts);
     if (model->experts == NULL)
         return error_memory(err, all * sizeof *model->experts, "the experts' tensors");
+    uint32_t choice = 0; /* the name that the first one has */
+    while (binder_name(binder, what, choice, &name) && index_find(&model->index, name) != first)
+        choice++;
+    if (!binder_name(binder, what, choice, &name))
+        return error_memory(err, SL_EXPERTS_MAX, "the experts' names"); /* it was there before */
     for (what->expert = 0; what->expert < experts; what->expert++) {
-        struct str name;
-        bool is_there;
-        const struct tensor *tensor = binder_find(binder, what, &name, &is_there);
+        must(binder_name(binder, what, choice, &name));
         TRY(buf_status(&binder->name, "a tensor's name", err));
+        const struct tensor *tensor = index_find(&model->index, name);
         if (tensor == NULL)
             return binder_missing(binder, name, err);
         TRY(binder_check_shape(binder, tensor, what, err));
@@ -261,7 +266,7 @@ static enum status binder_role(struct binder *binder, uint32_t row, enum role ro
         what.stack = model->config.mixture.count;
         if (binder_find(binder, &last, &name, &is_there) != tensor) {
             what.stack = 0;
-            return binder_experts(binder, &what, err);
+            return binder_experts(binder, &what, tensor, err);
         }
     }
     TRY(binder_check_same(binder, &what, name, tensor != NULL, err));
