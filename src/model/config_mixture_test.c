@@ -2,6 +2,8 @@
  * is refused by name, and how experts are found in the files. */
 #include "model/arch.h"
 
+#include "base/fault.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -224,12 +226,39 @@ static void items_of_a_mixture_come_in_the_order_of_use(void **state) {
     tiny_end(&tiny);
 }
 
+static void lack_of_memory_is_an_error_while_experts_are_bound(void **state) {
+    (void)state;
+    struct tiny tiny;
+    begin_mixtral(&tiny);
+    tiny_write_safetensors(&tiny);
+    for (uint64_t nth = 1;; nth++) {
+        struct model *model = NULL;
+        struct layout_item *items = NULL;
+        struct error err = {0};
+        size_t count;
+        fault_arm(SL_FAULT_ALLOC, nth, false);
+        enum status status = model_open(tiny.folder, MODEL_ALL, &model, &err);
+        if (status == SL_OK)
+            status = model_layout_items(model, &items, &count, &err);
+        fault_arm(SL_FAULT_ALLOC, 0, false);
+        mem_free(items);
+        model_close(model);
+        if (status == SL_OK) {
+            assert_true(nth > 20);
+            break;
+        }
+        assert_int_equal(status, SL_ERR_ENV);
+    }
+    tiny_end(&tiny);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_family_reads_its_experts),
         cmocka_unit_test(deepseek_reads_its_compressed_heads),
         cmocka_unit_test(settings_of_mixtures_that_make_no_sense_are_refused),
         cmocka_unit_test(experts_that_are_missing_or_misshapen_are_named),
+        cmocka_unit_test(lack_of_memory_is_an_error_while_experts_are_bound),
         cmocka_unit_test(items_of_a_mixture_come_in_the_order_of_use),
     };
     return cmocka_run_group_tests_name("config_mixture", tests, NULL, NULL);
