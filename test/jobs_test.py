@@ -17,7 +17,11 @@ class Jobs(Suite):
 
     def check_every_family_and_format_is_the_same_streamed_and_resident(self):
         kinds = [("llama", "bf16", "folder"), ("qwen2", "f16", "folder"), ("qwen3", "f32", "folder"), ("mistral", "bf16", "folder"),
-                 ("llama", "q8_0", "g.gguf"), ("llama", "q4_0", "g.gguf"), ("qwen3", "q4_1", "g.gguf"), ("qwen2", "q6_k", "g.gguf")]
+                 ("llama", "q8_0", "g.gguf"), ("llama", "q4_0", "g.gguf"), ("qwen3", "q4_1", "g.gguf"), ("qwen2", "q6_k", "g.gguf"),
+                 ("gemma2", "bf16", "folder"), ("gemma3_text", "bf16", "folder"), ("phi3", "bf16", "folder"), ("olmo2", "bf16", "folder"),
+                 ("smollm3", "bf16", "folder"), ("granite", "bf16", "folder"), ("gemma2", "q8_0", "g.gguf"), ("gemma3_text", "q4_0", "g.gguf"),
+                 ("phi3", "q8_0", "g.gguf"), ("olmo2", "q8_0", "g.gguf"), ("smollm3", "q4_1", "g.gguf"), ("granite", "q8_0", "g.gguf"),
+                 ("mixtral", "bf16", "folder"), ("qwen3_moe", "f32", "folder"), ("mixtral", "q8_0", "g.gguf"), ("qwen3_moe", "q4_0", "g.gguf")]
         rows = self.job()
         for family, dtype, name in kinds:
             model = self.model("--family", family, "--dtype", dtype, "--hidden", 256, "--heads", 4, "--kv-heads", 2, "--inner", 512, "--scale", "0.1",
@@ -28,6 +32,15 @@ class Jobs(Suite):
                             ("--engine", "stream", "--reader", "sync", "--chunk", "64K", "--depth", 1)):
                 done = self.run(model, rows, "--ignore-eos", "--token-ids", "--logprobs", 3, *options)
                 equal((done.code, done.bytes == base.bytes), (0, True), f"{family} {dtype} {options} {done.err}")
+
+    def check_experts_are_read_only_when_tokens_are_routed_to_them(self):
+        model = self.model("--family", "qwen3_moe", "--experts", 32, "--experts-used", 2, "--hidden", 64, "--inner", 64, "--vocab", 256, "--tied")
+        metrics = self.folder() / "metrics"
+        done = self.run(model, self.rows([{"id": "a", "prompt_ids": [9], "max_tokens": 6}]), "--ignore-eos", "--engine", "stream", "--metrics", metrics)
+        equal(done.code, 0, done.err)
+        passes = [line for line in map(json.loads, metrics.read_text().splitlines()) if "read_bytes" in line and "pass" in line]
+        # By hand: 2 layers of q, o 64 x 64, k, v 32 x 64, a router 32 x 64 and 2 experts of three 64 x 64; the tied head; two bytes a weight.
+        equal([line["read_bytes"] for line in passes], [2 * (2 * (2 * 64 * 64 + 2 * 32 * 64 + 32 * 64 + 2 * 3 * 64 * 64) + 256 * 64)] * 6)
 
     def check_plan_and_run_agree_on_the_least_memory(self):
         model, rows = self.model("--hidden", 256, "--inner", 512), self.job()

@@ -31,7 +31,21 @@ TEMPLATE = ("{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m['role']
 PRESETS = {"3b": dict(hidden=3072, layers=28, heads=24, kv_heads=8, head_dim=128, inner=8192, vocab=128256, tied=True),
            "1b": dict(hidden=2048, layers=16, heads=32, kv_heads=8, head_dim=64, inner=8192, vocab=128256, tied=True)}
 FAMILIES = {"llama": ("LlamaForCausalLM", "llama"), "mistral": ("MistralForCausalLM", "llama"),
-            "qwen2": ("Qwen2ForCausalLM", "qwen2"), "qwen3": ("Qwen3ForCausalLM", "qwen3")}
+            "qwen2": ("Qwen2ForCausalLM", "qwen2"), "qwen3": ("Qwen3ForCausalLM", "qwen3"),
+            "gemma2": ("Gemma2ForCausalLM", "gemma2"), "gemma3_text": ("Gemma3ForCausalLM", "gemma3"),
+            "phi3": ("Phi3ForCausalLM", "phi3"), "olmo2": ("Olmo2ForCausalLM", "olmo2"),
+            "smollm3": ("SmolLM3ForCausalLM", "smollm3"), "granite": ("GraniteForCausalLM", "granite"),
+            "mixtral": ("MixtralForCausalLM", "llama"), "qwen3_moe": ("Qwen3MoeForCausalLM", "qwen3moe")}
+# Members of config.json that the family has besides the usual ones, and keys of its GGUF files (text, a whole number or a real one).
+GEMMA = dict(hidden_act=None, hidden_activation="gelu_pytorch_tanh", sliding_window=16, query_pre_attn_scalar=20)
+MEMBERS = {"gemma2": dict(GEMMA, attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
+           "gemma3_text": dict(GEMMA, sliding_window_pattern=2, rope_local_base_freq=10000.0),
+           "granite": dict(attention_multiplier=0.1, embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=8.0)}
+KEYS = {"gemma2": {"attention.sliding_window": 16, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+        "gemma3_text": {"attention.sliding_window": 16, "attention.sliding_window_pattern": 2},
+        "phi3": {"attention.sliding_window": 0},
+        "granite": {"attention.scale": 0.1, "embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0}}
+MIXTURES = ("mixtral", "qwen3_moe")  # --experts and --experts-used say how many; --inner is that of each
 # name: bytes a block, values a block, ggml type, safetensors name
 DTYPES = {"f32": (4, 1, 0, "F32"), "f16": (2, 1, 1, "F16"), "bf16": (2, 1, 30, "BF16"), "q4_0": (18, 32, 2, None), "q4_1": (20, 32, 3, None),
           "q8_0": (34, 32, 8, None), "q6_k": (210, 256, 14, None)}
@@ -89,24 +103,53 @@ class Source:
             start = 0
 
 
+def experts_of(o, a, b):
+    """A router and experts: a tensor each in a folder, stacks in a GGUF file."""
+    mixtral = o.family == "mixtral"
+    yield a + ("block_sparse_moe" if mixtral else "mlp") + ".gate.weight", b + "ffn_gate_inp.weight", (o.experts, o.hidden), "matrix"
+    for name, old, rows, columns, kind in (("gate", "w1", o.inner, o.hidden, "matrix"), ("up", "w3", o.inner, o.hidden, "matrix"),
+                                           ("down", "w2", o.hidden, o.inner, "out")):
+        if o.is_gguf:
+            yield None, f"{b}ffn_{name}_exps.weight", (o.experts, rows, columns), kind
+            continue
+        for e in range(o.experts):
+            own = f"block_sparse_moe.experts.{e}.{old}.weight" if mixtral else f"mlp.experts.{e}.{name}_proj.weight"
+            yield a + own, None, (rows, columns), kind
+
+
 def tensors_of(o):
     """(safetensors name, GGUF name, shape, kind) in the order of the file."""
     q, kv = o.heads * o.head_dim, o.kv_heads * o.head_dim
     yield "model.embed_tokens.weight", "token_embd.weight", (o.vocab, o.hidden), "matrix"
     for l in range(o.layers):
         a, b = f"model.layers.{l}.", f"blk.{l}."
-        yield a + "input_layernorm.weight", b + "attn_norm.weight", (o.hidden,), "norm"
+        gemma, post = o.family.startswith("gemma"), o.family == "olmo2" or o.family.startswith("gemma")
+        if o.family != "olmo2":
+            yield a + "input_layernorm.weight", b + "attn_norm.weight", (o.hidden,), "norm"
+        if o.family == "phi3":
+            yield a + "self_attn.qkv_proj.weight", b + "attn_qkv.weight", (q + 2 * kv, o.hidden), "matrix"
+            yield a + "mlp.gate_up_proj.weight", b + "ffn_up.weight", (2 * o.inner, o.hidden), "matrix"
         for name, to, rows in (("q_proj", "attn_q", q), ("k_proj", "attn_k", kv), ("v_proj", "attn_v", kv)):
+            if o.family == "phi3":
+                continue
             yield f"{a}self_attn.{name}.weight", f"{b}{to}.weight", (rows, o.hidden), "matrix"
             if o.family == "qwen2":
                 yield f"{a}self_attn.{name}.bias", f"{b}{to}.bias", (rows,), "bias"
         yield a + "self_attn.o_proj.weight", b + "attn_output.weight", (o.hidden, q), "out"
-        if o.family == "qwen3":
-            yield a + "self_attn.q_norm.weight", b + "attn_q_norm.weight", (o.head_dim,), "norm"
-            yield a + "self_attn.k_norm.weight", b + "attn_k_norm.weight", (o.head_dim,), "norm"
-        yield a + "post_attention_layernorm.weight", b + "ffn_norm.weight", (o.hidden,), "norm"
-        yield a + "mlp.gate_proj.weight", b + "ffn_gate.weight", (o.inner, o.hidden), "matrix"
-        yield a + "mlp.up_proj.weight", b + "ffn_up.weight", (o.inner, o.hidden), "matrix"
+        if o.family in ("qwen3", "qwen3_moe", "gemma3_text", "olmo2"):
+            yield a + "self_attn.q_norm.weight", b + "attn_q_norm.weight", (q if o.family == "olmo2" else o.head_dim,), "norm"
+            yield a + "self_attn.k_norm.weight", b + "attn_k_norm.weight", (kv if o.family == "olmo2" else o.head_dim,), "norm"
+        yield a + "post_attention_layernorm.weight", b + ("post_attention_norm.weight" if post else "ffn_norm.weight"), (o.hidden,), "norm"
+        if gemma:
+            yield a + "pre_feedforward_layernorm.weight", b + "ffn_norm.weight", (o.hidden,), "norm"
+        if post:
+            yield a + "post_feedforward_layernorm.weight", b + "post_ffw_norm.weight", (o.hidden,), "norm"
+        if o.family in MIXTURES:
+            yield from experts_of(o, a, b)
+            continue
+        if o.family != "phi3":
+            yield a + "mlp.gate_proj.weight", b + "ffn_gate.weight", (o.inner, o.hidden), "matrix"
+            yield a + "mlp.up_proj.weight", b + "ffn_up.weight", (o.inner, o.hidden), "matrix"
         yield a + "mlp.down_proj.weight", b + "ffn_down.weight", (o.hidden, o.inner), "out"
     yield "model.norm.weight", "output_norm.weight", (o.hidden,), "norm"
     if not o.tied:
@@ -134,7 +177,8 @@ def write_tensor(o, file, name, shape, kind, dtype, sources):
     block, values = DTYPES[dtype][:2]
     count = math.prod(shape)
     if kind == "norm":
-        return file.write(encode([1.0] * count, dtype))
+        holds_one = o.is_gguf or not o.family.startswith("gemma")  # the Gemmas' folders hold w for a factor of 1 + w
+        return file.write(encode([1.0 if holds_one else 0.0] * count, dtype))
     if o.script and kind == "out":
         return file.write(bytes(count // values * block))
     if o.script and ("embed" in name or kind == "head"):
@@ -148,7 +192,7 @@ def dtype_of(o, shape, kind):
     """Vectors stay in f32 in a GGUF file, as llama.cpp writes them; rows that hold no whole block too."""
     if len(shape) == 1:
         return "f32" if o.is_gguf else o.dtype
-    return o.dtype if shape[1] % DTYPES[o.dtype][1] == 0 else "q8_0" if shape[1] % 32 == 0 else "f32"
+    return o.dtype if shape[-1] % DTYPES[o.dtype][1] == 0 else "q8_0" if shape[-1] % 32 == 0 else "f32"
 
 
 def byte_tokens():
@@ -187,6 +231,9 @@ def write_folder(o, folder):
                   num_attention_heads=o.heads, num_key_value_heads=o.kv_heads, head_dim=o.head_dim, intermediate_size=o.inner,
                   vocab_size=o.vocab, max_position_embeddings=o.context, rms_norm_eps=1e-5, hidden_act="silu", tie_word_embeddings=o.tied,
                   bos_token_id=0, eos_token_id=2, torch_dtype=dict(bf16="bfloat16", f16="float16", f32="float32")[o.dtype], **rope)
+    config.update(MEMBERS.get(o.family, {}))
+    if o.family in MIXTURES:
+        config.update(num_local_experts=o.experts, num_experts_per_tok=o.experts_used, moe_intermediate_size=o.inner, norm_topk_prob=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     (folder / "generation_config.json").write_text(json.dumps(dict(eos_token_id=o.eos)))
     write_tokenizer(o, folder)
@@ -234,7 +281,10 @@ def gguf_metadata(o):
     ints = lambda those: struct.pack(f"<IIQ{len(those)}i", 9, 5, len(those), *those)
     types = [3] * len(SPECIAL) + [1] * (len(vocabulary(o)) - len(SPECIAL))
     types += [5] * (o.vocab - len(types))
-    return {"general.architecture": text(arch), "general.name": text("synthetic"), f"{arch}.block_count": u32(o.layers),
+    own = {f"{arch}.{key}": u32(value) if isinstance(value, int) else real(value) for key, value in KEYS.get(o.family, {}).items()}
+    counts = {"expert_count": o.experts, "expert_used_count": o.experts_used, "expert_feed_forward_length": o.inner}
+    mixture = {f"{arch}.{key}": u32(n) for key, n in counts.items()} if o.family in MIXTURES else {}
+    return {**own, **mixture, "general.architecture": text(arch), "general.name": text("synthetic"), f"{arch}.block_count": u32(o.layers),
             f"{arch}.context_length": u32(o.context), f"{arch}.embedding_length": u32(o.hidden), f"{arch}.feed_forward_length": u32(o.inner),
             f"{arch}.attention.head_count": u32(o.heads), f"{arch}.attention.head_count_kv": u32(o.kv_heads),
             f"{arch}.attention.key_length": u32(o.head_dim), f"{arch}.attention.value_length": u32(o.head_dim),
@@ -269,7 +319,7 @@ def options():
     p.add_argument("--preset", choices=PRESETS)
     p.add_argument("--family", choices=FAMILIES, default="llama")
     for name, value in (("hidden", 64), ("layers", 2), ("heads", 4), ("kv-heads", 2), ("head-dim", 0), ("inner", 96), ("vocab", 512),
-                        ("context", 2048), ("shards", 1), ("seed", 1)):
+                        ("context", 2048), ("shards", 1), ("seed", 1), ("experts", 8), ("experts-used", 2)):
         p.add_argument(f"--{name}", type=int, default=value)
     p.add_argument("--dtype", choices=DTYPES, default="bf16")
     p.add_argument("--rope-theta", type=float, default=10000.0)

@@ -15,7 +15,8 @@
  * are added in order, and the output is divided by that.
  *  - rms_norm: inverse = 1 / sqrt(sum / group + eps); y = weight * (x * inverse).
  *  - rope: (a, b) becomes fma(a, cos, -(b * sin)), fma(b, cos, a * sin).
- *  - exp, sigmoid: base/num.h.
+ *  - a cap of scores: score = cap tanh(score / cap), after the scale.
+ *  - exp, sigmoid, tanh, gelu: base/num.h.
  * Outputs are shared out whole among threads; nothing is reduced across threads.
  *
  * Thread rule: one thread calls; the backend uses its team. Nothing is allocated in a call. */
@@ -40,9 +41,16 @@ struct rope_table {
 struct attention_args {
     const struct kv_layer *kv;
     const struct kv_token *tokens; /* one for each token of the pass */
-    uint32_t heads;  /* query heads; heads / kv_heads share a key/value head, in order */
-    float scale;     /* of the scores */
-    uint32_t window; /* keys with position > query - window; 0: all */
+    uint32_t heads;     /* query heads; heads / kv_heads share a key/value head, in order */
+    float scale;        /* of the scores */
+    float cap;          /* scores become cap tanh(score / cap); 0: they stay */
+    uint32_t window;    /* keys with position > query - window; 0: all */
+    const float *sinks; /* [heads]: a logit of no position that takes its share; NULL: none */
+};
+
+/* Features of an act that go to those of another: to + i gets from + i x step. */
+struct feature_range {
+    size_t from, step, to, count;
 };
 
 struct backend_ops {
@@ -64,11 +72,20 @@ struct backend_ops {
                      struct act *y); /* y[f] += bias[f] */
     void (*silu_mul)(struct backend *backend, const struct act *gate,
                      struct act *up); /* up *= silu(gate) */
+    void (*gelu_mul)(struct backend *backend, const struct act *gate,
+                     struct act *up); /* up *= gelu(gate), in its tanh form */
+    /* y *= scale; then y = cap tanh(y / cap) unless cap is 0. */
+    void (*scale)(struct backend *backend, float scale, float cap, struct act *y);
+    /* up = (clip(up, -limit, limit) + 1) * gate' * sigmoid(alpha * gate'), gate' = min(gate,
+     * limit): gpt-oss's activation. */
+    void (*swiglu_clipped)(struct backend *backend, const struct act *gate, float alpha,
+                           float limit, struct act *up);
     /* Rotates the first `rotary` features of each head of x in place (heads x head_dim features).
      */
     void (*rope)(struct backend *backend, const struct rope_table *table, size_t heads,
                  size_t head_dim, struct act *x);
-    /* Writes keys and values of every token of the pass into its page. */
+    /* Writes keys and values of every token of the pass into its page (keys alone where they serve
+     * as values; v is not looked at then). */
     void (*kv_write)(struct backend *backend, const struct kv_layer *kv,
                      const struct kv_token *tokens, const struct act *k, const struct act *v);
     /* out[heads x value_dim, t] for every token, over the positions 0 .. its own (all in the KV
@@ -78,6 +95,16 @@ struct backend_ops {
     /* y[:, i] = x[:, columns[i]] for i < count: the tokens that need logits. */
     void (*select)(struct backend *backend, const struct act *x, const uint32_t *columns,
                    size_t count, struct act *y);
+    /* y[:, columns[i]] += weights[i] * x[:, i] for every token i of x; no column twice. */
+    void (*scatter_add)(struct backend *backend, const struct act *x, const uint32_t *columns,
+                        const float *weights, struct act *y);
+    /* y[to + i] = x[from + i x step], for all tokens. */
+    void (*copy)(struct backend *backend, const struct act *x, const struct feature_range *range,
+                 struct act *y);
+    /* out[c, k] = w[k, first + c], decoded, for c < count; first: a multiple of 256, count: so too,
+     * unless the columns end there. So a matrix published as [in, out] becomes rows of outputs. */
+    void (*columns)(struct backend *backend, const struct view *w, size_t first, size_t count,
+                    float *out);
     /* The index of the largest value of column t of x for every token; ties to the lowest; NaN is
      * never chosen (all NaN: 0). */
     void (*argmax)(struct backend *backend, const struct act *x, uint32_t *out);

@@ -4,6 +4,7 @@
  * page_bytes; layer l of it at layer_offset[l] bytes further: first the keys [kv_heads, head_dim,
  * 16] (positions run fastest, so scores of a page are 16 lanes), then the values [kv_heads, 16,
  * value_dim] (so the weighted sum has its lanes along value_dim). Elements are bf16 or float32.
+ * A compressed cache (MLA) keeps keys alone: see shares_values.
  * What lies past a token's own position is garbage to it: keys there may be loaded but count for
  * nothing, values are not read. */
 #ifndef SLUICE_BACKEND_KV_VIEW_H
@@ -21,11 +22,13 @@ struct kv_layer {
     size_t page_bytes; /* from one page to the next */
     enum kv_dtype dtype;
     uint32_t kv_heads, head_dim, value_dim;
+    bool shares_values; /* the first value_dim features of a key are the value; none is kept */
 };
 
 /* A token of the pass, as attention sees it. */
 struct kv_token {
     uint32_t position;     /* of this token in its row */
+    uint32_t row_limit;    /* positions that its row may reach: prompt and most new tokens */
     const uint32_t *pages; /* page numbers of its row; pages[position / 16] is there already */
 };
 
@@ -33,7 +36,7 @@ static inline size_t kv_value_bytes(enum kv_dtype dtype) {
     return dtype == KV_BF16 ? 2 : 4;
 }
 
-/* Bytes of one layer of a page. */
+/* Bytes of one layer of a page; value_dim 0 where keys serve as values. */
 static inline size_t kv_layer_bytes(enum kv_dtype dtype, uint32_t kv_heads, uint32_t head_dim,
                                     uint32_t value_dim) {
     return (size_t)SL_PAGE_TOKENS * kv_heads * ((size_t)head_dim + value_dim) *

@@ -94,6 +94,42 @@ static void sigmoid_and_silu_follow_their_formulas(void **state) {
     assert_true(num_silu(1000.0f) == 1000.0f);
 }
 
+static void tanh_is_within_three_units(void **state) {
+    (void)state;
+    double worst = 0;
+    for (uint64_t bits = 0x20000000u; bits < 0x42000000u; bits += 1009) { /* 1e-19 to 32 */
+        float x = num_bits_float((uint32_t)bits);
+        long double wanted = tanhl((long double)x);
+        double error = units((double)num_tanh(x), wanted, float_unit(wanted));
+        worst = error > worst ? error : worst;
+        assert_true(num_tanh(-x) == -num_tanh(x));
+    }
+    assert_true(worst < 3);
+    assert_true(num_tanh(0.0f) == 0.0f);
+    assert_true(num_tanh(INFINITY) == 1.0f && num_tanh(-INFINITY) == -1.0f);
+    assert_true(num_tanh(1e30f) == 1.0f);
+    assert_true(isnan(num_tanh(NAN)));
+    assert_true(num_cap(1e30f, 50.0f) == 50.0f && num_cap(-1e30f, 50.0f) == -50.0f);
+}
+
+/* Values of torch.nn.functional.gelu(x, approximate='tanh') follow the same formula. */
+static void gelu_follows_its_formula(void **state) {
+    (void)state;
+    for (int i = -400; i <= 400; i++) {
+        float x = (float)i * 0.02f;
+        long double root = 0.797884560802865355879892119868763737L;
+        long double cube = (long double)x * (long double)x * (long double)x;
+        long double wanted =
+            0.5L * (long double)x * (1 + tanhl(root * ((long double)x + 0.044715L * cube)));
+        assert_true(fabsl((long double)num_gelu(x) - wanted) <=
+                    fabsl(wanted) * 0x1p-18L + fabsl((long double)x) * 0x1p-26L);
+    }
+    assert_true(num_gelu(0.0f) == 0.0f);
+    assert_true(num_gelu(1e20f) == 1e20f);
+    assert_true(num_gelu(-1e20f) == 0.0f);
+    assert_true(isnan(num_gelu(NAN)));
+}
+
 static void log_is_within_two_units(void **state) {
     (void)state;
     double worst = 0;
@@ -198,6 +234,8 @@ int main(void) {
         cmocka_unit_test(exp_keeps_its_limits),
         cmocka_unit_test(exp_of_many_has_the_bits_of_one),
         cmocka_unit_test(sigmoid_and_silu_follow_their_formulas),
+        cmocka_unit_test(tanh_is_within_three_units),
+        cmocka_unit_test(gelu_follows_its_formula),
         cmocka_unit_test(log_is_within_two_units),
         cmocka_unit_test(log_keeps_its_limits),
         cmocka_unit_test(sine_and_cosine_are_within_their_bound),

@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "plan/plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,19 +16,6 @@ struct show {
     struct layout layout;
     struct buf *out;
 };
-
-static const char *rope_word(enum rope_kind kind) {
-    switch (kind) {
-    case ROPE_DEFAULT:
-        return "default";
-    case ROPE_LINEAR:
-        return "linear";
-    case ROPE_LLAMA3:
-        return "llama3";
-    }
-    must(false);
-    return "";
-}
 
 static void text_field(struct buf *out, const char *name, struct str value) {
     buf_printf(out, ", \"%s\": ", name);
@@ -43,6 +31,61 @@ static void real_field(struct buf *out, const char *name, double value) {
     json_add_double(out, value);
 }
 
+static uint64_t flags_set(const bool *flags, uint32_t count) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += flags[i];
+    return sum;
+}
+
+static const char *activation_word(enum activation activation) {
+    return activation == ACTIVATION_GELU_TANH ? "gelu_tanh" : "silu";
+}
+
+/* Factors and caps, and what they are in most families. */
+struct factor {
+    const char *word;
+    double value, neutral;
+};
+#define FACTORS 6
+
+static void list_factors(const struct config *config, struct factor out[FACTORS]) {
+    const struct factor factors[FACTORS] = {
+        {"embed_scale", config->embed_scale, 1},
+        {"residual_scale", config->residual_scale, 1},
+        {"score_scale", config->score_scale, 1 / sqrt((double)config->head_dim)},
+        {"score_cap", config->score_cap, 0},
+        {"logit_scale", config->logit_scale, 1},
+        {"logit_cap", config->logit_cap, 0},
+    };
+    memcpy(out, factors, sizeof factors);
+}
+
+/* What differs from most families, for people. */
+static void show_settings(const struct config *config, struct buf *out) {
+    const struct rope_config *rope = &config->rope;
+    buf_printf(out, "\nrope        %s, theta %g, %u of %u features", rope_word(rope->kind),
+               rope->theta, rope->rotary, config->head_dim);
+    if (rope->kind != ROPE_DEFAULT)
+        buf_printf(out, ", factor %g", rope->factor);
+    if (config->has_window_rope)
+        buf_printf(out, "; theta %g in windowed layers", config->window_rope.theta);
+    if (config->skips_rope != NULL)
+        buf_printf(out, "; layers without: %llu",
+                   (unsigned long long)flags_set(config->skips_rope, config->layers));
+    buf_add_char(out, '\n');
+    if (config->window > 0 && config->is_windowed != NULL)
+        buf_printf(out, "window      %u; layers with it: %llu\n", config->window,
+                   (unsigned long long)flags_set(config->is_windowed, config->layers));
+    struct factor factors[FACTORS];
+    list_factors(config, factors);
+    buf_printf(out, "settings    activation %s", activation_word(config->activation));
+    for (size_t i = 0; i < FACTORS; i++)
+        if (factors[i].value != factors[i].neutral)
+            buf_printf(out, ", %s %g", factors[i].word, factors[i].value);
+    buf_add_char(out, '\n');
+}
+
 static void settings_json(const struct config *config, const struct model *model, struct buf *out) {
     const struct rope_config *rope = &config->rope;
     buf_printf(out, ", \"settings\": {\"inner\": %u", config->inner);
@@ -51,8 +94,33 @@ static void settings_json(const struct config *config, const struct model *model
     real_field(out, "rope_theta", rope->theta);
     if (rope->kind != ROPE_DEFAULT)
         real_field(out, "rope_factor", rope->factor);
+    if (rope->attention_factor != 1)
+        real_field(out, "rope_attention_factor", rope->attention_factor);
+    if (config->has_window_rope)
+        real_field(out, "window_rope_theta", config->window_rope.theta);
+    if (config->skips_rope != NULL)
+        count_field(out, "layers_without_rope", flags_set(config->skips_rope, config->layers));
     count_field(out, "rotary", rope->rotary);
     count_field(out, "window", config->window);
+    if (config->is_windowed != NULL)
+        count_field(out, "windowed_layers", flags_set(config->is_windowed, config->layers));
+    text_field(out, "activation", str_from(activation_word(config->activation)));
+    struct factor factors[FACTORS];
+    list_factors(config, factors);
+    for (size_t i = 0; i < FACTORS; i++)
+        if (factors[i].value != factors[i].neutral)
+            real_field(out, factors[i].word, factors[i].value);
+    const struct mixture *mixture = &config->mixture;
+    if (mixture->count > 0) {
+        count_field(out, "experts", mixture->count);
+        count_field(out, "experts_used", mixture->used);
+        count_field(out, "expert_inner", mixture->inner);
+        count_field(out, "shared_inner", mixture->shared_inner);
+    }
+    if (config->latent.kv_rank > 0) {
+        count_field(out, "kv_rank", config->latent.kv_rank);
+        count_field(out, "q_rank", config->latent.q_rank);
+    }
     buf_printf(out, ", \"own_head\": %s, \"qk_norm\": %s", model->has_own_head ? "true" : "false",
                config->has_qk_norm ? "true" : "false");
     if (config->samples) {
@@ -131,7 +199,6 @@ static void show_json(const struct show *show) {
 static void show_text(const struct show *show) {
     const struct model *model = show->model;
     const struct config *config = &model->config;
-    const struct rope_config *rope = &config->rope;
     struct buf *out = show->out;
     buf_printf(out, "model       %s\nfamily      %s\n", model->path, config->family);
     buf_printf(out, "sizes       %u layers, hidden %u, inner %u, %u heads, %u kv heads of %u\n",
@@ -142,10 +209,14 @@ static void show_text(const struct show *show) {
     plan_amount(model_weights_bytes(model), out);
     buf_add(out, STR(" as "));
     model_formats(model, out);
-    buf_printf(out, "\nrope        %s, theta %g, %u of %u features\n", rope_word(rope->kind),
-               rope->theta, rope->rotary, config->head_dim);
-    if (config->window > 0)
-        buf_printf(out, "window      %u\n", config->window);
+    show_settings(config, out);
+    const struct mixture *mixture = &config->mixture;
+    if (mixture->count > 0)
+        buf_printf(out, "experts     %u, %u for a token, inner %u; shared inner %u\n",
+                   mixture->count, mixture->used, mixture->inner, mixture->shared_inner);
+    if (config->latent.kv_rank > 0)
+        buf_printf(out, "cache       %u + %u values a token and layer\n", config->latent.kv_rank,
+                   config->latent.rope);
     buf_printf(out, "head        %s\n", model->has_own_head ? "its own" : "the embedding");
     for (size_t i = 0; i < model->eos_count; i++)
         buf_printf(out, "end token   %u (%s)\n", model->eos[i].id, model->eos[i].source);

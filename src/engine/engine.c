@@ -186,12 +186,12 @@ static void engine_count_tokens(const struct engine *engine, struct pass_report 
 }
 
 /* Reads since the last pass. The bytes are those of the blocks that this pass used: a provider that
- * reads for every pass has read a pass's bytes more for each, and blocks read ahead for the next
- * one do not count yet; one that keeps blocks has read them once. */
+ * reads for every pass has read them for each, and blocks read ahead for the next one do not count
+ * yet; one that keeps blocks has read them once. */
 static void engine_count_reads(struct engine *engine, struct ring_counters *out) {
     struct ring_counters now;
     provider_counters(engine->provider, &now);
-    uint64_t due = engine->used_bytes + engine->provider->layout->read_bytes;
+    uint64_t due = engine->step->used_bytes;
     uint64_t used = now.read_bytes < due ? now.read_bytes : due;
     out->read_bytes = used > engine->used_bytes ? used - engine->used_bytes : 0;
     out->read_seconds = now.read_seconds - engine->reads.read_seconds;

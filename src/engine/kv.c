@@ -4,9 +4,29 @@
 
 #include "base/mem.h"
 
+/* What every layer keeps of a token. */
+static struct kv_layer layer_of(const struct config *config, enum kv_dtype dtype) {
+    struct kv_layer layer = {.dtype = dtype,
+                             .kv_heads = config->kv_heads,
+                             .head_dim = config->head_dim,
+                             .value_dim = config->head_dim};
+    if (config->latent.kv_rank != 0) {
+        layer.kv_heads = 1;
+        layer.head_dim = config->latent.kv_rank + config->latent.rope;
+        layer.value_dim = config->latent.kv_rank;
+        layer.shares_values = true;
+    }
+    return layer;
+}
+
+static size_t layer_bytes(const struct kv_layer *layer) {
+    return kv_layer_bytes(layer->dtype, layer->kv_heads, layer->head_dim,
+                          layer->shares_values ? 0 : layer->value_dim);
+}
+
 size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype) {
-    return config->layers *
-           kv_layer_bytes(dtype, config->kv_heads, config->head_dim, config->head_dim);
+    struct kv_layer layer = layer_of(config, dtype);
+    return config->layers * layer_bytes(&layer);
 }
 
 size_t kv_pages_for(size_t positions) {
@@ -17,13 +37,10 @@ size_t kv_pages_for(size_t positions) {
 static void place_layers(struct kv *kv, const struct config *config, enum kv_dtype dtype) {
     size_t offset = 0;
     for (size_t i = 0; i < kv->layer_count; i++) {
-        kv->layers[i] = (struct kv_layer){.base = kv->pool.data + offset,
-                                          .page_bytes = kv->page_bytes,
-                                          .dtype = dtype,
-                                          .kv_heads = config->kv_heads,
-                                          .head_dim = config->head_dim,
-                                          .value_dim = config->head_dim};
-        offset += kv_layer_bytes(dtype, config->kv_heads, config->head_dim, config->head_dim);
+        kv->layers[i] = layer_of(config, dtype);
+        kv->layers[i].base = kv->pool.data + offset;
+        kv->layers[i].page_bytes = kv->page_bytes;
+        offset += layer_bytes(&kv->layers[i]);
     }
     must(offset == kv->page_bytes);
 }

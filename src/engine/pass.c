@@ -1,6 +1,6 @@
-/* One walk over all layers. Owns every loop over layers, and how picks become the flat list of
- * tokens. Refuses to choose tokens, before (sched.c) or after (engine.c). Allocates nothing while a
- * pass runs. */
+/* One walk over all layers. Owns every loop over layers and experts, and how picks become the flat
+ * list of tokens. Refuses to choose tokens, before (sched.c) or after (engine.c). Allocates nothing
+ * while a pass runs. */
 #include "engine/pass.h"
 
 #include "base/mem.h"
@@ -57,8 +57,11 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
     }
     for (size_t i = pick->first; i < end; i++) {
         pass->ids[pass->tokens] = seq->tokens[i];
-        pass->kv_tokens[pass->tokens++] =
-            (struct kv_token){.position = (uint32_t)i, .pages = seq->pages};
+        pass->kv_tokens[pass->tokens++] = (struct kv_token){
+            .position = (uint32_t)i,
+            .row_limit = (uint32_t)(seq->prompt_count + seq->max_tokens),
+            .pages = seq->pages,
+        };
     }
     if (!pick->wants_logits)
         return;
@@ -67,13 +70,26 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
     pass->logit_seqs[pass->logit_count++] = seq;
 }
 
+/* A layer's router, then each expert that tokens were routed to, in rising order. */
+static enum status pass_experts(struct step *step, uint32_t layer, struct error *err) {
+    const struct arch *arch = step->model->arch;
+    TRY(arch->route(step, layer, err));
+    for (uint32_t expert = 0; expert < step->config->mixture.count; expert++)
+        if (step->expert_tokens[expert] > 0)
+            TRY(arch->expert(step, layer, expert, err));
+    return SL_OK;
+}
+
 static enum status pass_layers(struct step *step, struct error *err) {
     const struct arch *arch = step->model->arch;
     TRY(step_begin(step, err));
     TRY(arch->embed(step, err));
     for (uint32_t layer = 0; layer < step->config->layers; layer++) {
         TRY(arch->attend(step, layer, err));
-        TRY(arch->mlp(step, layer, err));
+        if (config_is_mixture(step->config, layer))
+            TRY(pass_experts(step, layer, err));
+        else
+            TRY(arch->mlp(step, layer, err));
     }
     return arch->head(step, err);
 }

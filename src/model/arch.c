@@ -3,7 +3,13 @@
  * refuses the model with the list of names. */
 #include "model/arch.h"
 
-static const struct arch *const archs[] = {&arch_llama, &arch_mistral, &arch_qwen2, &arch_qwen3};
+#include <string.h>
+
+static const struct arch *const archs[] = {
+    &arch_llama,     &arch_mistral, &arch_qwen2,    &arch_qwen3,    &arch_gemma2,  &arch_gemma3,
+    &arch_phi3,      &arch_olmo2,   &arch_smollm3,  &arch_granite,  &arch_mixtral, &arch_qwen2_moe,
+    &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek, &arch_glm4_moe,
+};
 #define ARCH_TABLE_COUNT (sizeof archs / sizeof archs[0])
 
 static bool arch_has_name(const char *const *names, struct str name) {
@@ -27,6 +33,14 @@ const struct arch *arch_from_gguf(struct str name) {
     return NULL;
 }
 
+bool arch_has_setting(const struct arch *arch, const char *member) {
+    for (const char *const *setting = arch->settings; setting != NULL && *setting != NULL;
+         setting++)
+        if (strcmp(*setting, member) == 0)
+            return true;
+    return false;
+}
+
 void arch_list(struct buf *out) {
     for (size_t i = 0; i < ARCH_TABLE_COUNT; i++) {
         if (i > 0)
@@ -35,11 +49,27 @@ void arch_list(struct buf *out) {
     }
 }
 
+enum arch_need arch_layer_need(const struct arch *arch, const struct config *config, uint32_t layer,
+                               enum role role) {
+    bool is_mixture = config_is_mixture(config, layer);
+    bool is_plain = role == ROLE_GATE || role == ROLE_UP || role == ROLE_DOWN ||
+                    role == ROLE_GATE_BIAS || role == ROLE_UP_BIAS || role == ROLE_DOWN_BIAS;
+    if (is_mixture ? is_plain : role_is_mixture(role))
+        return ARCH_ABSENT;
+    return arch->need(config, role);
+}
+
 /* A matrix is [outputs, inputs]; a vector has as many values as the outputs it belongs to. */
 void arch_shape(const struct config *config, enum role role, uint64_t *rows, uint64_t *columns) {
     uint64_t query = (uint64_t)config->heads * config->head_dim;
     uint64_t key = (uint64_t)config->kv_heads * config->head_dim;
     uint64_t hidden = config->hidden, inner = config->inner;
+    const struct mixture *mixture = &config->mixture;
+    const struct latent *latent = &config->latent;
+    uint64_t expert = mixture->inner, shared = mixture->shared_inner, value = query;
+    uint64_t kv_rank = latent->kv_rank, heads = config->heads;
+    if (kv_rank != 0)
+        value = heads * latent->value;
     const struct {
         uint64_t rows, columns;
     } shapes[ROLE_COUNT] = {
@@ -47,17 +77,41 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_FINAL_NORM] = {hidden, 0},
         [ROLE_HEAD] = {config->vocabulary, hidden},
         [ROLE_ROPE_FACTORS] = {config->rope.rotary / 2, 0},
+        [ROLE_ROPE_LONG] = {config->rope.rotary / 2, 0},
+        [ROLE_ROPE_SHORT] = {config->rope.rotary / 2, 0},
         [ROLE_Q] = {query, hidden},
         [ROLE_K] = {key, hidden},
         [ROLE_V] = {key, hidden},
-        [ROLE_O] = {hidden, query},
+        [ROLE_O] = {hidden, value},
         [ROLE_GATE] = {inner, hidden},
         [ROLE_UP] = {inner, hidden},
         [ROLE_DOWN] = {hidden, inner},
+        [ROLE_Q_A] = {latent->q_rank, hidden},
+        [ROLE_Q_B] = {query, latent->q_rank},
+        [ROLE_KV_A] = {kv_rank + latent->rope, hidden},
+        [ROLE_KV_B] = {heads * ((uint64_t)latent->nope + latent->value), kv_rank},
+        [ROLE_K_B] = {heads * kv_rank, latent->nope},
+        [ROLE_V_B] = {value, kv_rank},
+        [ROLE_ROUTER] = {mixture->count, hidden},
+        [ROLE_SHARED_ROUTER] = {1, hidden},
+        [ROLE_SHARED_GATE] = {shared, hidden},
+        [ROLE_SHARED_UP] = {shared, hidden},
+        [ROLE_SHARED_DOWN] = {hidden, shared},
+        [ROLE_EXPERT_GATE] = {expert, hidden},
+        [ROLE_EXPERT_UP] = {expert, hidden},
+        [ROLE_EXPERT_GATE_UP] = {hidden, 2 * expert},
+        [ROLE_EXPERT_DOWN] = {hidden, expert},
+        [ROLE_EXPERT_DOWN_IN] = {expert, hidden},
+        [ROLE_EXPERT_GATE_BIAS] = {1, expert},
+        [ROLE_EXPERT_UP_BIAS] = {1, expert},
+        [ROLE_EXPERT_GATE_UP_BIAS] = {1, 2 * expert},
+        [ROLE_EXPERT_DOWN_BIAS] = {1, hidden},
         [ROLE_ATTEND_NORM] = {hidden, 0},
         [ROLE_MLP_NORM] = {hidden, 0},
-        [ROLE_Q_NORM] = {config->head_dim, 0},
-        [ROLE_K_NORM] = {config->head_dim, 0},
+        [ROLE_ATTEND_POST_NORM] = {hidden, 0},
+        [ROLE_MLP_POST_NORM] = {hidden, 0},
+        [ROLE_Q_NORM] = {config->has_whole_qk_norm ? query : config->head_dim, 0},
+        [ROLE_K_NORM] = {config->has_whole_qk_norm ? key : config->head_dim, 0},
         [ROLE_Q_BIAS] = {query, 0},
         [ROLE_K_BIAS] = {key, 0},
         [ROLE_V_BIAS] = {key, 0},
@@ -65,6 +119,11 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_GATE_BIAS] = {inner, 0},
         [ROLE_UP_BIAS] = {inner, 0},
         [ROLE_DOWN_BIAS] = {hidden, 0},
+        [ROLE_SINKS] = {heads, 0},
+        [ROLE_Q_A_NORM] = {latent->q_rank, 0},
+        [ROLE_KV_A_NORM] = {kv_rank, 0},
+        [ROLE_ROUTER_BIAS] = {mixture->count, 0},
+        [ROLE_ROUTER_CORRECTION] = {mixture->count, 0},
     };
     must((unsigned)role < ROLE_COUNT);
     *rows = shapes[role].rows;

@@ -3,18 +3,27 @@
  * from a family's name: biases and q/k norms are used where the model has them. */
 #include "model/arch_common.h"
 
+#include "model/config_meta.h"
 #include "model/step.h"
-
-#include <math.h>
 
 const enum role arch_common_attend_order[] = {ROLE_Q, ROLE_K, ROLE_V, ROLE_O, ROLE_COUNT};
 const enum role arch_common_mlp_order[] = {ROLE_GATE, ROLE_UP, ROLE_DOWN, ROLE_COUNT};
 
 enum arch_need arch_common_need(const struct config *config, enum role role) {
+    if (role_is_mixture(role))
+        return ARCH_ABSENT;
     switch (role) {
     case ROLE_HEAD: /* absent: tied to the embedding */
     case ROLE_ROPE_FACTORS:
         return ARCH_OPTIONAL;
+    case ROLE_ROPE_LONG:
+    case ROLE_ROPE_SHORT:
+        return config->rope.kind == ROPE_LONGROPE && config->rope.long_factors == NULL
+                   ? ARCH_REQUIRED
+                   : ARCH_ABSENT;
+    case ROLE_ATTEND_POST_NORM:
+    case ROLE_MLP_POST_NORM:
+        return ARCH_ABSENT;
     case ROLE_Q_NORM:
     case ROLE_K_NORM:
         return config->has_qk_norm ? ARCH_REQUIRED : ARCH_ABSENT;
@@ -27,6 +36,15 @@ enum arch_need arch_common_need(const struct config *config, enum role role) {
     case ROLE_UP_BIAS:
     case ROLE_DOWN_BIAS:
         return config->declares_mlp_bias ? ARCH_REQUIRED : ARCH_OPTIONAL;
+    case ROLE_Q_A:
+    case ROLE_Q_B:
+    case ROLE_KV_A:
+    case ROLE_KV_B:
+    case ROLE_K_B:
+    case ROLE_V_B:
+    case ROLE_Q_A_NORM:
+    case ROLE_KV_A_NORM:
+    case ROLE_SINKS:
     case ROLE_COUNT:
         return ARCH_ABSENT;
     default:
@@ -34,8 +52,14 @@ enum arch_need arch_common_need(const struct config *config, enum role role) {
     }
 }
 
+enum arch_need arch_common_post_norm_need(const struct config *config, enum role role) {
+    if (role == ROLE_ATTEND_POST_NORM || role == ROLE_MLP_POST_NORM)
+        return ARCH_REQUIRED;
+    return arch_common_need(config, role);
+}
+
 enum status arch_common_embed(struct step *step, struct error *err) {
-    return step_embed(step, 1.0f, err);
+    return step_embed(step, (float)step->config->embed_scale, err);
 }
 
 /* The bias that goes with each matrix. */
@@ -55,51 +79,84 @@ static enum status common_project(struct step *step, uint32_t layer, enum role m
     return SL_OK;
 }
 
-/* Each head of x normalised by itself, where the model has such norms. */
+/* Each head of x normalised by itself, or all together, where the model has such norms. */
 static void common_head_norm(struct step *step, uint32_t layer, enum role role, struct act *x) {
     const float *weight = step_vector(step, layer, role);
+    size_t group = step->config->has_whole_qk_norm ? x->features : step->config->head_dim;
     if (weight != NULL)
-        step->backend->ops->rms_norm(step->backend, x, weight, step->config->head_dim,
-                                     step->config->norm_eps, x);
+        step->backend->ops->rms_norm(step->backend, x, weight, group, step->config->norm_eps, x);
+}
+
+/* What a half layer reads: h normalised, or h itself in families that have no such norm. */
+static const struct act *common_input(struct step *step, uint32_t layer, enum role norm) {
+    const float *weight = step_vector(step, layer, norm);
+    if (weight == NULL)
+        return &step->h;
+    step->backend->ops->rms_norm(step->backend, &step->h, weight, step->config->hidden,
+                                 step->config->norm_eps, &step->x);
+    return &step->x;
+}
+
+/* h += y, normalised and scaled where the family does that. */
+static void common_add(struct step *step, uint32_t layer, enum role norm) {
+    struct backend *backend = step->backend;
+    const float *weight = step_vector(step, layer, norm);
+    if (weight != NULL)
+        backend->ops->rms_norm(backend, &step->y, weight, step->config->hidden,
+                               step->config->norm_eps, &step->y);
+    if (step->config->residual_scale != 1.0)
+        backend->ops->scale(backend, (float)step->config->residual_scale, 0.0f, &step->y);
+    backend->ops->add(backend, &step->y, &step->h);
+}
+
+static void common_rotate(struct step *step, uint32_t layer) {
+    const struct config *config = step->config;
+    const struct rope_table *rope = step_rope(step, layer);
+    if (rope == NULL)
+        return;
+    step->backend->ops->rope(step->backend, rope, config->heads, config->head_dim, &step->q);
+    step->backend->ops->rope(step->backend, rope, config->kv_heads, config->head_dim, &step->k);
 }
 
 enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err) {
     const struct config *config = step->config;
     struct backend *backend = step->backend;
     const struct backend_ops *ops = backend->ops;
-    ops->rms_norm(backend, &step->h, step_vector(step, layer, ROLE_ATTEND_NORM), config->hidden,
-                  config->norm_eps, &step->x);
-    TRY(common_project(step, layer, ROLE_Q, &step->x, &step->q, err));
-    TRY(common_project(step, layer, ROLE_K, &step->x, &step->k, err));
-    TRY(common_project(step, layer, ROLE_V, &step->x, &step->v, err));
+    const struct act *x = common_input(step, layer, ROLE_ATTEND_NORM);
+    TRY(common_project(step, layer, ROLE_Q, x, &step->q, err));
+    TRY(common_project(step, layer, ROLE_K, x, &step->k, err));
+    TRY(common_project(step, layer, ROLE_V, x, &step->v, err));
     common_head_norm(step, layer, ROLE_Q_NORM, &step->q);
     common_head_norm(step, layer, ROLE_K_NORM, &step->k);
-    ops->rope(backend, &step->rope, config->heads, config->head_dim, &step->q);
-    ops->rope(backend, &step->rope, config->kv_heads, config->head_dim, &step->k);
+    common_rotate(step, layer);
     ops->kv_write(backend, &step->kv_layers[layer], step->kv_tokens, &step->k, &step->v);
     bool is_windowed = config->is_windowed != NULL && config->is_windowed[layer];
     struct attention_args args = {
         .kv = &step->kv_layers[layer],
         .tokens = step->kv_tokens,
         .heads = config->heads,
-        .scale = (float)(1.0 / sqrt((double)config->head_dim)),
+        .scale = (float)config->score_scale,
+        .cap = (float)config->score_cap,
         .window = is_windowed ? config->window : 0,
+        .sinks = step_vector(step, layer, ROLE_SINKS),
     };
     ops->attention(backend, &args, &step->q, &step->a);
     TRY(common_project(step, layer, ROLE_O, &step->a, &step->y, err));
-    ops->add(backend, &step->y, &step->h);
+    common_add(step, layer, ROLE_ATTEND_POST_NORM);
     return SL_OK;
 }
 
 enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err) {
     struct backend *backend = step->backend;
-    backend->ops->rms_norm(backend, &step->h, step_vector(step, layer, ROLE_MLP_NORM),
-                           step->config->hidden, step->config->norm_eps, &step->x);
-    TRY(common_project(step, layer, ROLE_GATE, &step->x, &step->gate, err));
-    TRY(common_project(step, layer, ROLE_UP, &step->x, &step->up, err));
-    backend->ops->silu_mul(backend, &step->gate, &step->up);
+    const struct act *x = common_input(step, layer, ROLE_MLP_NORM);
+    TRY(common_project(step, layer, ROLE_GATE, x, &step->gate, err));
+    TRY(common_project(step, layer, ROLE_UP, x, &step->up, err));
+    if (step->config->activation == ACTIVATION_GELU_TANH)
+        backend->ops->gelu_mul(backend, &step->gate, &step->up);
+    else
+        backend->ops->silu_mul(backend, &step->gate, &step->up);
     TRY(common_project(step, layer, ROLE_DOWN, &step->up, &step->y, err));
-    backend->ops->add(backend, &step->y, &step->h);
+    common_add(step, layer, ROLE_MLP_POST_NORM);
     return SL_OK;
 }
 
@@ -111,7 +168,12 @@ enum status arch_common_head(struct step *step, struct error *err) {
         backend->ops->rms_norm(backend, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM),
                                step->config->hidden, step->config->norm_eps, &step->picked);
     }
-    return step_product(step, 0, ROLE_HEAD, &step->picked, &step->logits, err);
+    TRY(step_product(step, 0, ROLE_HEAD, &step->picked, &step->logits, err));
+    const struct config *config = step->config;
+    if (step->logit_count > 0 && (config->logit_scale != 1.0 || config->logit_cap != 0))
+        backend->ops->scale(backend, (float)config->logit_scale, (float)config->logit_cap,
+                            &step->logits);
+    return SL_OK;
 }
 
 /* layer_types: one word a layer. */
@@ -161,6 +223,42 @@ enum status arch_common_window(const struct json *config, const char *name, uint
     }
     out->window = (uint32_t)keys;
     return SL_OK;
+}
+
+/* Slides in all layers but each `pattern`th one. */
+static enum status common_pattern(uint64_t window, uint64_t pattern, struct config *out,
+                                  struct error *err) {
+    out->window = (uint32_t)window;
+    TRY(config_layer_flags(out, &out->is_windowed, err));
+    for (uint32_t layer = 0; layer < out->layers; layer++)
+        out->is_windowed[layer] = pattern == 0 || ((uint64_t)layer + 1) % pattern != 0;
+    return SL_OK;
+}
+
+enum status arch_common_pattern_window(const struct json *config, const char *name,
+                                       uint64_t pattern, uint32_t window, struct config *out,
+                                       struct error *err) {
+    const struct json *types = json_get(config, "layer_types");
+    const struct json *value = json_get(config, "sliding_window");
+    uint64_t keys = window;
+    if (types != NULL && !json_is(types, JSON_NULL))
+        return arch_common_window(config, name, 0, out, err);
+    if (json_is(value, JSON_NULL))
+        return SL_OK;
+    if (value != NULL && (!json_u64(value, &keys) || keys == 0 || keys > UINT32_MAX))
+        return error_set(err, SL_ERR_ENV, "%s: sliding_window is not a positive whole number",
+                         name);
+    return common_pattern(keys, pattern, out, err);
+}
+
+enum status arch_common_meta_window(struct meta_reader *reader, uint64_t pattern,
+                                    struct config *out, struct error *err) {
+    const char *key = meta_reader_key(reader, "attention.sliding_window");
+    int64_t keys = out->window;
+    if (meta_find(reader->meta, key) != NULL &&
+        (!meta_integer(reader->meta, key, &keys) || keys < 0 || keys > UINT32_MAX))
+        return error_set(err, SL_ERR_ENV, "%s: %s is not a whole number", reader->name, key);
+    return keys == 0 ? SL_OK : common_pattern((uint64_t)keys, pattern, out, err);
 }
 
 #define COMMON_FIRST_WINDOWED 28u /* max_window_layers where the config leaves it out */

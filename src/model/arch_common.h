@@ -9,22 +9,33 @@
 /* Roles that every one of these families has, and biases where the file has them (declared ones
  * must be there). Q and K norms are absent: a family that has them says so itself. */
 enum arch_need arch_common_need(const struct config *config, enum role role);
+/* The same, and norms after both halves. */
+enum arch_need arch_common_post_norm_need(const struct config *config, enum role role);
 extern const enum role arch_common_attend_order[], arch_common_mlp_order[];
 
 /* h = rows of the embedding. */
 enum status arch_common_embed(struct step *step, struct error *err);
-/* h += O attention(rope(norm(Q x)), rope(norm(K x)), V x) with x = norm(h); biases and q/k norms
- * where the model has them. */
+/* h += O attention(rope(norm(Q x)), rope(norm(K x)), V x) with x = norm(h); each norm, bias, cap
+ * and factor where the model has it, and the layer's own way to rotate. */
 enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err);
-/* h += Down (silu(Gate x) * Up x) with x = norm(h). */
+/* h += Down (silu(Gate x) * Up x) with x = norm(h), or gelu; norms and factor likewise. */
 enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err);
-/* logits = Head norm(h) for the tokens that need them. */
+/* logits = Head norm(h) for the tokens that need them, scaled and capped. */
 enum status arch_common_head(struct step *step, struct error *err);
 
 /* sliding_window of config.json (CASES 35), into window and is_windowed: layer_types decides where
  * it is given, else every layer from first_layer on slides. Null or absent: no window. */
 enum status arch_common_window(const struct json *config, const char *name, uint64_t first_layer,
                                struct config *out, struct error *err);
+/* The same for families whose class slides in all layers but each `pattern`th one, unless
+ * layer_types says otherwise; window: the class default of sliding_window. */
+enum status arch_common_pattern_window(const struct json *config, const char *name,
+                                       uint64_t pattern, uint32_t window, struct config *out,
+                                       struct error *err);
+/* From GGUF metadata: FAMILY.attention.sliding_window (0: none; absent: as out->window stands) in
+ * all layers but each `pattern`th one (0: in all). */
+enum status arch_common_meta_window(struct meta_reader *reader, uint64_t pattern,
+                                    struct config *out, struct error *err);
 /* The same for the Qwen families: off unless use_sliding_window or a list of layer types says so,
  * from max_window_layers on. */
 enum status arch_common_flagged_window(const struct json *config, const char *name,

@@ -5,6 +5,7 @@
 #define SLUICE_MODEL_CONFIG_H
 
 #include "base/json.h"
+#include "model/role.h"
 #include "weights/meta.h"
 
 #define SL_LAYERS_MAX 1024u
@@ -13,18 +14,60 @@
 #define SL_VOCABULARY_MAX (1u << 26)
 #define SL_CONTEXT_MAX (1u << 30) /* positions; their angles stay within num_sincos's range */
 
-enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
+enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE, ROPE_KINDS };
 
-/* Rotary embedding (Su et al. 2021); llama3: the smoothed scaling of Llama 3.1's published config.
- */
+/* Rotary embedding (Su et al. 2021); llama3: the smoothed scaling of Llama 3.1's published config;
+ * yarn: Peng et al. 2023; longrope: Ding et al. 2024, as Phi-3 has it. */
 struct rope_config {
     enum rope_kind kind;
     double theta;
-    double factor;                            /* linear, llama3 */
+    double factor;                            /* all but default */
     double low_freq_factor, high_freq_factor; /* llama3 */
-    double original_context;                  /* llama3 */
-    uint32_t rotary;                          /* features of a head that are rotated; even */
+    double original_context;                  /* llama3, yarn, longrope: positions of training */
+    double beta_fast, beta_slow;              /* yarn: turns over original_context */
+    bool keeps_fractions;                     /* yarn: the ramp's ends are not rounded */
+    double mscale, mscale_all_dim;            /* yarn, as given; 0: not given */
+    double attention_factor;                  /* of cosines and sines; 0 until config_check */
+    /* longrope: divisors of the frequencies [factor_count], in the config's arena. A row uses the
+     * long ones throughout when its prompt and the most tokens that it may get pass
+     * original_context, else the short ones. NULL: tensors of the file hold them. */
+    const double *short_factors, *long_factors;
+    uint32_t factor_count;
+    double share;    /* of a head that is rotated, in (0, 1]; 0: all; gives rotary */
+    uint32_t rotary; /* features of a head that are rotated; even */
     bool is_interleaved;
+};
+
+const char *rope_word(enum rope_kind kind); /* "yarn" */
+
+enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
+
+/* How a router's outputs become scores. */
+enum mixture_score {
+    MIXTURE_SOFTMAX,        /* over all experts, then the largest */
+    MIXTURE_SOFTMAX_CHOSEN, /* the largest, then a softmax over them */
+    MIXTURE_SIGMOID,        /* each by itself (DeepSeek-V3) */
+};
+
+/* A mixture of experts: sizes and how tokens are routed (model/route.h has the rules). */
+struct mixture {
+    uint32_t count, used;  /* experts, and those of a token; count 0: the model is dense */
+    uint32_t inner;        /* of an expert's MLP */
+    uint32_t shared_inner; /* of the expert that every token has; 0: none */
+    enum mixture_score score;
+    bool sums_to_one;                 /* the weights of a token are divided by their sum */
+    float scale;                      /* of the weights */
+    uint32_t groups, groups_used;     /* experts are chosen within the best groups; 1, 1: all */
+    float swiglu_alpha, swiglu_limit; /* gpt-oss's activation; limit 0: SiLU */
+    bool *is_dense;                   /* [layers], in the config's arena: those with a plain MLP */
+};
+
+/* Multi-head latent attention (DeepSeek-V2): keys and values of all heads come from one compressed
+ * vector a token, and that is what the KV memory keeps. */
+struct latent {
+    uint32_t q_rank;            /* 0: queries are not compressed */
+    uint32_t kv_rank;           /* 0: plain attention */
+    uint32_t nope, rope, value; /* features of a head: keys without and with rotation, values */
 };
 
 struct config {
@@ -34,11 +77,24 @@ struct config {
     uint32_t context;                                          /* positions */
     float norm_eps;
     struct rope_config rope;
-    uint32_t window;      /* sliding window of the layers in window_layers; 0: none */
-    bool *is_windowed;    /* [layers], in arena; NULL: none is */
-    bool ties_embeddings; /* declared; the file decides (CASES 31) */
+    struct rope_config window_rope; /* of the windowed layers, if they have one of their own */
+    bool has_window_rope;           /* then rotary is that of rope */
+    bool *skips_rope;               /* [layers], in arena; NULL: all rotate */
+    uint32_t window;                /* sliding window of the layers in window_layers; 0: none */
+    bool *is_windowed;              /* [layers], in arena; NULL: none is */
+    enum activation activation;     /* of the gate */
+    /* Factors; 0 until config_check puts the neutral value. */
+    double embed_scale, residual_scale; /* of embeddings, of what a half layer adds */
+    double score_scale;                 /* of scores: 1 / sqrt(head_dim) unless it is given */
+    double logit_scale;                 /* of logits */
+    double score_cap, logit_cap;        /* x becomes cap tanh(x / cap); 0: none */
+    float norm_offset;                  /* added to the weights of norms when they are read */
+    bool ties_embeddings;               /* declared; the file decides (CASES 31) */
     bool has_qk_norm;
+    bool has_whole_qk_norm; /* the norms of q and k are over all heads together */
     bool declares_attention_bias, declares_mlp_bias; /* then the tensors must be there */
+    struct mixture mixture;
+    struct latent latent;
     bool samples; /* generation_config suggests sampling: said in the plan; next three then */
     double temperature, top_p;
     int64_t top_k;
@@ -56,13 +112,27 @@ enum status config_from_json(const struct json *config, const struct json *gener
 enum status config_from_meta(const struct meta *meta, const char *name, struct config *out,
                              const struct arch **arch, struct error *err);
 void config_release(struct config *config);
+/* Whether a layer has a router and experts instead of one MLP. */
+static inline bool config_is_mixture(const struct config *config, uint32_t layer) {
+    const struct mixture *mixture = &config->mixture;
+    return mixture->count > 0 && (mixture->is_dense == NULL || !mixture->is_dense[layer]);
+}
 
 /* For the two readers: limits of every size and what must divide what; fills head_dim and rotary
  * where they are still 0. */
 enum status config_check(struct config *config, const char *name, struct error *err);
+enum status config_check_mixture(const struct config *config, const char *name, struct error *err);
+/* A whole number of config.json; absent or null gives fallback, or is refused when that is 0. */
+enum status config_size(const struct json *config, const char *member, uint32_t fallback,
+                        const char *name, uint32_t *out, struct error *err);
 /* Rotary settings of config.json, both styles: rope_theta with rope_scaling, and rope_parameters.
- */
+ * Fills rope, and window_rope where the layer types have settings of their own; the sizes are read
+ * already. */
 enum status config_rope_from_json(const struct json *config, const char *name,
-                                  struct rope_config *out, struct error *err);
+                                  const struct arch *arch, struct config *out, struct error *err);
+/* is_windowed and skips_rope: all false. */
+enum status config_layer_flags(struct config *config, bool **out, struct error *err);
+/* yarn's factor of cosines and sines: (0.1 mscale log(factor) + 1), 1 for factors up to 1. */
+double rope_mscale(double factor, double mscale);
 
 #endif

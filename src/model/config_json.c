@@ -8,72 +8,119 @@
 #include "model/arch.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
-/* Settings of other families that would change the answer; harmless when null, false, an empty
- * list or the neutral number. */
+/* Settings of some families that would change the answer; harmless when null, false, an empty
+ * list or the neutral number. Families that understand one (arch.settings) find it in the double
+ * of the config at `offset`, where there is one, or read it themselves. */
 static const struct {
     const char *member;
     double neutral;
-} not_understood[] = {
-    {"quantization_config", NAN},
-    {"quantization", NAN},
-    {"attn_logit_softcapping", NAN},
-    {"final_logit_softcapping", NAN},
-    {"attention_multiplier", 1},
-    {"embedding_multiplier", 1},
-    {"residual_multiplier", 1},
-    {"logits_scaling", 1},
-    {"logit_scale", 1},
-    {"scale_emb", 1},
-    {"scale_depth", NAN},
-    {"query_pre_attn_scalar", NAN},
-    {"clip_qkv", NAN},
-    {"no_rope_layers", NAN},
-    {"attention_chunk_size", NAN},
-    {"num_experts", 0},
-    {"num_local_experts", 0},
-    {"n_routed_experts", 0},
-    {"use_qk_norm", NAN},
-    {"qk_norm", NAN},
-    {"alibi", NAN},
-    {"rope_interleave", NAN},
-    {"use_bidirectional_attention", NAN},
+    size_t offset; /* 0: none */
+} special[] = {
+    {"quantization_config", NAN, 0},
+    {"quantization", NAN, 0},
+    {"attn_logit_softcapping", NAN, offsetof(struct config, score_cap)},
+    {"final_logit_softcapping", NAN, offsetof(struct config, logit_cap)},
+    {"attention_multiplier", 1, offsetof(struct config, score_scale)},
+    {"embedding_multiplier", 1, offsetof(struct config, embed_scale)},
+    {"residual_multiplier", 1, offsetof(struct config, residual_scale)},
+    {"logits_scaling", 1, 0},
+    {"logit_scale", 1, 0},
+    {"scale_emb", 1, 0},
+    {"scale_depth", NAN, 0},
+    {"query_pre_attn_scalar", NAN, 0},
+    {"clip_qkv", NAN, 0},
+    {"no_rope_layers", NAN, 0},
+    {"attention_chunk_size", NAN, 0},
+    {"num_experts", 0, 0},
+    {"q_lora_rank", NAN, 0},
+    {"kv_lora_rank", NAN, 0},
+    {"first_k_dense_replace", 0, 0},
+    {"n_shared_experts", 0, 0},
+    {"shared_expert_intermediate_size", 0, 0},
+    {"moe_layer_freq", 1, 0},
+    {"router_logit_softcapping", NAN, 0},
+    {"swiglu_limit", NAN, 0},
+    {"num_local_experts", 0, 0},
+    {"n_routed_experts", 0, 0},
+    {"use_qk_norm", NAN, 0},
+    {"qk_norm", NAN, 0},
+    {"alibi", NAN, 0},
+    {"rope_interleave", NAN, 0},
+    {"use_bidirectional_attention", NAN, 0},
 };
 
 static bool config_is_set(const struct json *value) {
     return value != NULL && !json_is(value, JSON_NULL);
 }
 
-static enum status config_check_members(const struct json *config, const char *name,
-                                        struct error *err) {
-    for (size_t i = 0; i < sizeof not_understood / sizeof not_understood[0]; i++) {
-        const struct json *value = json_get(config, not_understood[i].member);
+/* A setting that the family understands: a positive number. */
+static enum status config_read_special(const struct json *value, size_t number, const char *name,
+                                       struct config *out, struct error *err) {
+    double read = 0;
+    if (special[number].offset == 0)
+        return SL_OK;
+    if (!json_double(value, &read) || !(read > 0))
+        return error_set(err, SL_ERR_ENV, "%s: %s is not a positive number", name,
+                         special[number].member);
+    memcpy((uint8_t *)out + special[number].offset, &read, sizeof read);
+    return SL_OK;
+}
+
+static enum status config_check_members(const struct json *config, const struct arch *arch,
+                                        const char *name, struct config *out, struct error *err) {
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+        const struct json *value = json_get(config, special[i].member);
         double number = 0;
         if (!config_is_set(value) || json_is(value, JSON_FALSE))
             continue;
         if (json_is(value, JSON_ARRAY) && value->count == 0)
             continue;
-        if (json_double(value, &number) && number == not_understood[i].neutral)
+        if (arch_has_setting(arch, special[i].member)) {
+            TRY(config_read_special(value, i, name, out, err));
+            continue;
+        }
+        if (json_double(value, &number) && number == special[i].neutral)
             continue;
         return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family", name,
-                         not_understood[i].member);
-    }
-    static const char *const activations[] = {"hidden_act", "hidden_activation", NULL};
-    for (const char *const *member = activations; *member != NULL; member++) {
-        const struct json *value = json_get(config, *member);
-        struct str word = STR("");
-        if (!config_is_set(value))
-            continue;
-        if (!json_string(value, &word) || !(str_is(word, "silu") || str_is(word, "swish")))
-            return error_set(err, SL_ERR_ENV, "%s: %s is \"%.*s\"; only silu is supported", name,
-                             *member, STR_ARG(word));
+                         special[i].member);
     }
     return SL_OK;
 }
 
-/* A whole number; absent or null gives `fallback`, or is refused when that is 0. */
-static enum status config_size(const struct json *config, const char *member, uint32_t fallback,
-                               const char *name, uint32_t *out, struct error *err) {
+/* hidden_act, or hidden_activation as the Gemmas call it. */
+static enum status config_activation(const struct json *config, const char *name,
+                                     struct config *out, struct error *err) {
+    static const char *const members[] = {"hidden_act", "hidden_activation", NULL};
+    static const struct {
+        const char *word;
+        enum activation activation;
+    } words[] = {{"silu", ACTIVATION_SILU},
+                 {"swish", ACTIVATION_SILU},
+                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+                 {"gelu_new", ACTIVATION_GELU_TANH}};
+    for (const char *const *member = members; *member != NULL; member++) {
+        const struct json *value = json_get(config, *member);
+        struct str word = STR("");
+        size_t i = 0, count = sizeof words / sizeof words[0];
+        if (!config_is_set(value))
+            continue;
+        if (json_string(value, &word))
+            while (i < count && !str_is(word, words[i].word))
+                i++;
+        if (word.len == 0 || i == count)
+            return error_set(err, SL_ERR_ENV,
+                             "%s: %s is \"%.*s\"; only silu and gelu_pytorch_tanh are supported",
+                             name, *member, STR_ARG(word));
+        out->activation = words[i].activation;
+    }
+    return SL_OK;
+}
+
+enum status config_size(const struct json *config, const char *member, uint32_t fallback,
+                        const char *name, uint32_t *out, struct error *err) {
     const struct json *value = json_get(config, member);
     uint64_t number = fallback;
     if (config_is_set(value) && (!json_u64(value, &number) || number == 0 || number > UINT32_MAX))
@@ -85,15 +132,19 @@ static enum status config_size(const struct json *config, const char *member, ui
     return SL_OK;
 }
 
-static enum status config_sizes(const struct json *config, const char *name, struct config *out,
-                                struct error *err) {
+static enum status config_sizes(const struct json *config, const struct arch_defaults *defaults,
+                                const char *name, struct config *out, struct error *err) {
     TRY(config_size(config, "num_hidden_layers", 0, name, &out->layers, err));
     TRY(config_size(config, "hidden_size", 0, name, &out->hidden, err));
-    TRY(config_size(config, "num_attention_heads", 0, name, &out->heads, err));
-    TRY(config_size(config, "num_key_value_heads", out->heads, name, &out->kv_heads, err));
+    TRY(config_size(config, "num_attention_heads", defaults->heads, name, &out->heads, err));
+    TRY(config_size(config, "num_key_value_heads",
+                    defaults->kv_heads != 0 ? defaults->kv_heads : out->heads, name, &out->kv_heads,
+                    err));
     TRY(config_size(config, "intermediate_size", 0, name, &out->inner, err));
-    TRY(config_size(config, "vocab_size", 0, name, &out->vocabulary, err));
-    TRY(config_size(config, "max_position_embeddings", 0, name, &out->context, err));
+    TRY(config_size(config, "vocab_size", defaults->vocabulary, name, &out->vocabulary, err));
+    TRY(config_size(config, "max_position_embeddings", defaults->context, name, &out->context,
+                    err));
+    out->head_dim = defaults->head_dim;
     if (config_is_set(json_get(config, "head_dim")))
         TRY(config_size(config, "head_dim", 0, name, &out->head_dim, err));
     if (out->layers > SL_LAYERS_MAX) /* before anything is made for each layer */
@@ -102,7 +153,7 @@ static enum status config_sizes(const struct json *config, const char *name, str
     if (out->vocabulary > SL_VOCABULARY_MAX)
         return error_set(err, SL_ERR_ENV, "%s: vocab_size is %u, at most %u", name, out->vocabulary,
                          SL_VOCABULARY_MAX);
-    double eps = 1e-6; /* the class default of these families */
+    double eps = defaults->norm_eps != 0 ? defaults->norm_eps : 1e-6;
     const struct json *value = json_get(config, "rms_norm_eps");
     if (config_is_set(value) && !json_double(value, &eps))
         return error_set(err, SL_ERR_ENV, "%s: rms_norm_eps is not a number", name);
@@ -139,9 +190,11 @@ static enum status config_fill(const struct json *config, const struct arch *arc
                                struct config *out, struct error *err) {
     out->family = arch->name;
     out->has_qk_norm = arch->has_qk_norm;
-    TRY(config_check_members(config, name, err));
-    TRY(config_sizes(config, name, out, err));
-    TRY(config_rope_from_json(config, name, &out->rope, err));
+    out->activation = arch->activation;
+    TRY(config_check_members(config, arch, name, out, err));
+    TRY(config_activation(config, name, out, err));
+    TRY(config_sizes(config, &arch->defaults, name, out, err));
+    TRY(config_rope_from_json(config, name, arch, out, err));
     const struct json *tie = json_get(config, "tie_word_embeddings");
     out->ties_embeddings = arch->ties_by_default;
     if (config_is_set(tie) && !json_bool(tie, &out->ties_embeddings))
@@ -151,12 +204,37 @@ static enum status config_fill(const struct json *config, const struct arch *arc
     return config_check(out, name, err);
 }
 
+/* Multimodal models keep their text model's members in text_config. What the outer object says
+ * about numbers and ties holds for the text model too. */
+static const struct json *config_text_part(const struct json *config) {
+    const struct json *text = json_get(config, "text_config");
+    struct str type;
+    bool is_known =
+        json_string(json_get(config, "model_type"), &type) && arch_from_hf(type) != NULL;
+    return !is_known && json_is(text, JSON_OBJECT) ? text : config;
+}
+
+/* Members of the outer object that the text part does not repeat. */
+static enum status config_outer(const struct json *outer, const struct json *text, const char *name,
+                                struct config *out, struct error *err) {
+    static const char *const refused[] = {"quantization_config", "quantization", NULL};
+    for (const char *const *member = refused; *member != NULL; member++)
+        if (config_is_set(json_get(outer, *member)))
+            return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family",
+                             name, *member);
+    if (!config_is_set(json_get(text, "tie_word_embeddings")))
+        json_bool(json_get(outer, "tie_word_embeddings"), &out->ties_embeddings);
+    return SL_OK;
+}
+
 enum status config_from_json(const struct json *config, const struct json *generation,
                              const char *name, struct config *out, const struct arch **arch,
                              struct error *err) {
     struct str type;
     if (!json_is(config, JSON_OBJECT))
         return error_set(err, SL_ERR_ENV, "%s: not a JSON object", name);
+    const struct json *outer = config;
+    config = config_text_part(config);
     if (!json_string(json_get(config, "model_type"), &type))
         return error_set(err, SL_ERR_ENV, "%s: model_type is missing", name);
     const struct arch *found = arch_from_hf(type);
@@ -172,6 +250,8 @@ enum status config_from_json(const struct json *config, const struct json *gener
     struct config result = {.layers = 0};
     arena_init(&result.arena);
     enum status status = config_fill(config, found, name, &result, err);
+    if (status == SL_OK && config != outer)
+        status = config_outer(outer, config, name, &result, err);
     if (status != SL_OK) {
         config_release(&result);
         return status;

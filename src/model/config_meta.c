@@ -1,69 +1,71 @@
 /* Reads a model's sizes from GGUF metadata (ggml's docs/gguf.md, "LLM", and the keys that
  * llama.cpp's converter writes). Keys that would change the answer and are not understood refuse
  * the model, by name, unless they hold their neutral value. */
+#include "model/config_meta.h"
+
 #include "base/log.h"
 #include "model/arch.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A key of the family: "llama.block_count". */
-struct meta_reader {
-    const struct meta *meta;
-    const char *name; /* of the file */
-    char prefix[64];  /* general.architecture */
-    char key[192];    /* of the last look-up */
-};
-
-static const char *reader_key(struct meta_reader *reader, const char *member) {
+const char *meta_reader_key(struct meta_reader *reader, const char *member) {
     snprintf(reader->key, sizeof reader->key, "%s.%s", reader->prefix, member);
     return reader->key;
 }
 
-/* Members of the family that other families use, with the value that changes nothing. */
+/* Members that some families use, with the value that changes nothing. Families that understand one
+ * (arch.settings) find it in the double of the config at `offset`, where there is one, or read it
+ * themselves. */
 static const struct {
     const char *member;
     double neutral;
-} not_understood[] = {
-    {"expert_count", 0},
-    {"expert_used_count", 0},
-    {"attention.sliding_window", 0},
-    {"attention.scale", 0},
-    {"attention.clamp_kqv", 0},
-    {"attention.max_alibi_bias", 0},
-    {"attention.temperature_scale", 0},
-    {"attn_logit_softcapping", 0},
-    {"final_logit_softcapping", 0},
-    {"logit_scale", 1},
-    {"embedding_scale", 1},
-    {"residual_scale", 1},
-    {"rope.scaling.attn_factor", 1},
-    {"rope.scaling.yarn_log_multiplier", 0},
+    size_t offset; /* 0: none */
+} special[] = {
+    {"expert_count", 0, 0},
+    {"expert_used_count", 0, 0},
+    {"attention.sliding_window", 0, 0},
+    {"attention.sliding_window_pattern", 0, 0},
+    {"attention.scale", 0, offsetof(struct config, score_scale)},
+    {"attention.clamp_kqv", 0, 0},
+    {"attention.max_alibi_bias", 0, 0},
+    {"attention.temperature_scale", 0, 0},
+    {"attn_logit_softcapping", 0, offsetof(struct config, score_cap)},
+    {"final_logit_softcapping", 0, offsetof(struct config, logit_cap)},
+    {"logit_scale", 1, offsetof(struct config, logit_scale)},
+    {"embedding_scale", 1, offsetof(struct config, embed_scale)},
+    {"residual_scale", 1, offsetof(struct config, residual_scale)},
+    {"rope.freq_base_swa", 0, 0},
+    {"rope.scaling.yarn_log_multiplier", 0, 0},
 };
 
-static enum status reader_check_members(struct meta_reader *reader, struct error *err) {
-    for (size_t i = 0; i < sizeof not_understood / sizeof not_understood[0]; i++) {
-        const char *key = reader_key(reader, not_understood[i].member);
+static enum status reader_check_members(struct meta_reader *reader, const struct arch *arch,
+                                        struct config *out, struct error *err) {
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+        const char *key = meta_reader_key(reader, special[i].member);
+        bool is_understood = arch_has_setting(arch, special[i].member);
         double value = 0;
-        if (meta_find(reader->meta, key) == NULL)
+        if (meta_find(reader->meta, key) == NULL || (is_understood && special[i].offset == 0))
             continue;
-        if (!meta_real(reader->meta, key, &value) ||
-            (value != not_understood[i].neutral && value != 0))
+        bool is_number = meta_real(reader->meta, key, &value);
+        if (is_understood && is_number && value >= 0)
+            memcpy((uint8_t *)out + special[i].offset, &value, sizeof value);
+        else if (!is_number || is_understood || (value != special[i].neutral && value != 0))
             return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family",
                              reader->name, key);
     }
     bool is_causal = true;
-    if (meta_bool(reader->meta, reader_key(reader, "attention.causal"), &is_causal) && !is_causal)
+    if (meta_bool(reader->meta, meta_reader_key(reader, "attention.causal"), &is_causal) &&
+        !is_causal)
         return error_set(err, SL_ERR_ENV, "%s: %s is false: not a model that generates text",
                          reader->name, reader->key);
     return SL_OK;
 }
 
-/* A size. Lists with one value a layer are accepted when all are the same. Absent gives `fallback`,
- * or is refused when that is 0. */
-static enum status reader_size(struct meta_reader *reader, const char *member, uint32_t fallback,
-                               uint32_t *out, struct error *err) {
-    const char *key = reader_key(reader, member);
+enum status meta_reader_size(struct meta_reader *reader, const char *member, uint32_t fallback,
+                             uint32_t *out, struct error *err) {
+    const char *key = meta_reader_key(reader, member);
     const struct meta_value *value = meta_find(reader->meta, key);
     int64_t number = fallback;
     if (value == NULL && fallback == 0)
@@ -88,12 +90,33 @@ static enum status reader_size(struct meta_reader *reader, const char *member, u
     return SL_OK;
 }
 
-/* A number, left alone when the key is absent. */
-static enum status reader_real(struct meta_reader *reader, const char *member, double *out,
-                               struct error *err) {
-    const char *key = reader_key(reader, member);
+enum status meta_reader_real(struct meta_reader *reader, const char *member, double *out,
+                             struct error *err) {
+    const char *key = meta_reader_key(reader, member);
     if (meta_find(reader->meta, key) != NULL && !meta_real(reader->meta, key, out))
         return error_set(err, SL_ERR_ENV, "%s: %s is not a number", reader->name, key);
+    return SL_OK;
+}
+
+/* As llama.cpp computes it: whole borders of the ramp, cosines grown by 0.1 ln(factor) + 1, unless
+ * yarn_log_multiplier says that the scores are scaled instead (0.1 x mscale_all_dim). */
+static enum status reader_yarn(struct meta_reader *reader, double factor, struct rope_config *rope,
+                               struct error *err) {
+    double multiplier = 0;
+    rope->kind = ROPE_YARN;
+    rope->factor = factor;
+    rope->beta_fast = 32;
+    rope->beta_slow = 1;
+    TRY(meta_reader_real(reader, "rope.scaling.yarn_beta_fast", &rope->beta_fast, err));
+    TRY(meta_reader_real(reader, "rope.scaling.yarn_beta_slow", &rope->beta_slow, err));
+    TRY(meta_reader_real(reader, "rope.scaling.yarn_log_multiplier", &multiplier, err));
+    if (!(factor >= 1 && factor <= 1e6))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: the factor of rope type yarn is %g, must be 1 to 1e6", reader->name,
+                         factor);
+    rope->mscale_all_dim = 10.0 * multiplier;
+    if (multiplier == 0)
+        rope->attention_factor *= rope_mscale(factor, 1.0);
     return SL_OK;
 }
 
@@ -102,15 +125,27 @@ static enum status reader_rope(struct meta_reader *reader, const struct arch *ar
     struct rope_config *rope = &out->rope;
     *rope = (struct rope_config){.kind = ROPE_DEFAULT, .theta = 10000.0};
     rope->is_interleaved = arch->gguf_is_permuted;
-    TRY(reader_real(reader, "rope.freq_base", &rope->theta, err));
-    TRY(reader_size(reader, "rope.dimension_count", out->head_dim, &rope->rotary, err));
-    double factor = 0;
+    TRY(meta_reader_real(reader, "rope.freq_base", &rope->theta, err));
+    TRY(meta_reader_size(reader, "rope.dimension_count", out->head_dim, &rope->rotary, err));
+    double factor = 0, share = 1;
     struct str type = STR("linear"); /* a factor without a type, as older files have it */
-    TRY(reader_real(reader, "rope.scale_linear", &factor, err));
-    TRY(reader_real(reader, "rope.scaling.factor", &factor, err));
-    const char *key = reader_key(reader, "rope.scaling.type");
+    TRY(meta_reader_real(reader, "rope.scale_linear", &factor, err));
+    TRY(meta_reader_real(reader, "rope.scaling.factor", &factor, err));
+    TRY(meta_reader_real(reader, "rope.scaling.attn_factor", &share, err));
+    const char *key = meta_reader_key(reader, "rope.scaling.type");
     if (meta_find(reader->meta, key) != NULL && !meta_text(reader->meta, key, &type))
         return error_set(err, SL_ERR_ENV, "%s: %s is not a text", reader->name, key);
+    rope->attention_factor = share;
+    rope->original_context = out->context;
+    TRY(meta_reader_real(reader, "rope.scaling.original_context_length", &rope->original_context,
+                         err));
+    if (str_is(type, "yarn"))
+        return reader_yarn(reader, factor, rope, err);
+    if (str_is(type, "longrope")) { /* divisors are tensors; attn_factor alone is the factor */
+        rope->kind = ROPE_LONGROPE;
+        rope->factor = 1; /* not used */
+        return SL_OK;
+    }
     if (str_is(type, "none") || str_is(type, ""))
         return SL_OK;
     if (!str_is(type, "linear"))
@@ -129,28 +164,31 @@ static enum status reader_fill(struct meta_reader *reader, const struct arch *ar
     double eps = 0;
     out->family = arch->name;
     out->has_qk_norm = arch->has_qk_norm;
-    TRY(reader_check_members(reader, err));
-    TRY(reader_size(reader, "block_count", 0, &out->layers, err));
-    TRY(reader_size(reader, "embedding_length", 0, &out->hidden, err));
-    TRY(reader_size(reader, "attention.head_count", 0, &out->heads, err));
-    TRY(reader_size(reader, "attention.head_count_kv", out->heads, &out->kv_heads, err));
-    TRY(reader_size(reader, "feed_forward_length", 0, &out->inner, err));
-    TRY(reader_size(reader, "context_length", 0, &out->context, err));
+    out->activation = arch->activation;
+    TRY(reader_check_members(reader, arch, out, err));
+    TRY(meta_reader_size(reader, "block_count", 0, &out->layers, err));
+    TRY(meta_reader_size(reader, "embedding_length", 0, &out->hidden, err));
+    TRY(meta_reader_size(reader, "attention.head_count", 0, &out->heads, err));
+    TRY(meta_reader_size(reader, "attention.head_count_kv", out->heads, &out->kv_heads, err));
+    TRY(meta_reader_size(reader, "feed_forward_length", 0, &out->inner, err));
+    TRY(meta_reader_size(reader, "context_length", 0, &out->context, err));
     uint32_t plain = out->hidden % out->heads == 0 ? out->hidden / out->heads : 0;
-    TRY(reader_size(reader, "attention.key_length", plain, &out->head_dim, err));
-    TRY(reader_size(reader, "attention.value_length", out->head_dim, &value_dim, err));
-    if (value_dim != out->head_dim)
+    TRY(meta_reader_size(reader, "attention.key_length", plain, &out->head_dim, err));
+    TRY(meta_reader_size(reader, "attention.value_length", out->head_dim, &value_dim, err));
+    if (value_dim != out->head_dim && !arch_has_setting(arch, "attention.value_length"))
         return error_set(err, SL_ERR_ENV,
                          "%s: keys of %u and values of %u features are not supported for this "
                          "family",
                          reader->name, out->head_dim, value_dim);
     TRY(reader_rope(reader, arch, out, err));
-    TRY(reader_real(reader, "attention.layer_norm_rms_epsilon", &eps, err));
+    TRY(meta_reader_real(reader, "attention.layer_norm_rms_epsilon", &eps, err));
     out->norm_eps = (float)eps;
     out->ties_embeddings = true; /* whenever there is no output.weight; nothing declares it */
     const struct meta_value *tokens = meta_find(reader->meta, "tokenizer.ggml.tokens");
     if (tokens != NULL && tokens->kind == META_ARRAY && tokens->array.count <= SL_VOCABULARY_MAX)
         out->vocabulary = (uint32_t)tokens->array.count;
+    if (arch->configure_meta != NULL)
+        TRY(arch->configure_meta(reader, out, err));
     return config_check(out, reader->name, err);
 }
 
@@ -170,6 +208,9 @@ enum status config_from_meta(const struct meta *meta, const char *name, struct c
         return SL_ERR_ENV;
     }
     struct meta_reader reader = {.meta = meta, .name = name};
+    double experts = 0;
+    if (found == &arch_llama && meta_real(meta, "llama.expert_count", &experts) && experts > 0)
+        found = &arch_mixtral;             /* has no name of its own there */
     must(type.len < sizeof reader.prefix); /* a name of the table */
     memcpy(reader.prefix, type.data, type.len);
     struct config result = {.layers = 0};

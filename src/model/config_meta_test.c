@@ -1,6 +1,7 @@
 /* Configs from GGUF metadata. Keys as ggml's docs/gguf.md names them. */
 #include "model/arch.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -135,8 +136,105 @@ static void linear_rope_scaling_is_read_and_others_refused(void **state) {
     assert_int_equal(config.rope.kind, ROPE_DEFAULT);
     config_release(&config);
     begin(&meta, "llama", NULL);
-    put_text(&meta, "llama.rope.scaling.type", "yarn");
+    put_text(&meta, "llama.rope.scaling.type", "yarn"); /* without a factor */
     refuses(&meta, "yarn");
+    begin(&meta, "llama", NULL);
+    put_text(&meta, "llama.rope.scaling.type", "spiral");
+    refuses(&meta, "spiral");
+}
+
+static void yarn_is_as_llama_cpp_computes_it(void **state) {
+    struct meta meta;
+    (void)state;
+    begin(&meta, "qwen2", NULL);
+    put_text(&meta, "qwen2.rope.scaling.type", "yarn");
+    put_real(&meta, "qwen2.rope.scaling.factor", 4);
+    put_integer(&meta, "qwen2.rope.scaling.original_context_length", 64);
+    put_real(&meta, "qwen2.rope.scaling.attn_factor", 0.5);
+    struct config config = read_good(&meta);
+    assert_int_equal(config.rope.kind, ROPE_YARN);
+    assert_true(config.rope.original_context == 64 && config.rope.beta_fast == 32);
+    /* 0.5 (1 + 0.1 ln 4) */
+    assert_true(fabs(config.rope.attention_factor - 0.5693147180559945) < 1e-12);
+    config_release(&config);
+}
+
+/* Keys and numbers as llama.cpp's converter writes them; what it leaves out it knows. */
+static void the_gemmas_have_what_their_files_leave_out(void **state) {
+    struct meta meta;
+    (void)state;
+    begin(&meta, "gemma2", NULL);
+    struct config config = read_good(&meta);
+    assert_true(config.score_cap == 50 && config.logit_cap == 30 && config.window == 4096);
+    assert_true(config.is_windowed[0] && !config.is_windowed[1] && config.is_windowed[2]);
+    assert_true(config.score_scale == 1 / sqrt(6.0) && config.norm_offset == 0.0f);
+    assert_true(config.embed_scale == sqrt(24.0));
+    assert_true(config.activation == ACTIVATION_GELU_TANH);
+    config_release(&config);
+    begin(&meta, "gemma2", "gemma2.block_count");
+    put_integer(&meta, "gemma2.block_count", 46); /* 27B */
+    put_integer(&meta, "gemma2.attention.key_length", 10);
+    put_integer(&meta, "gemma2.attention.sliding_window", 16);
+    put_real(&meta, "gemma2.attn_logit_softcapping", 20);
+    config = read_good(&meta);
+    assert_true(config.score_scale == 1 / sqrt(24.0 / 4) && config.window == 16);
+    assert_true(config.score_cap == 20);
+    config_release(&config);
+    begin(&meta, "gemma3", NULL);
+    put_integer(&meta, "gemma3.attention.sliding_window", 16);
+    put_integer(&meta, "gemma3.attention.sliding_window_pattern", 3);
+    put_real(&meta, "gemma3.rope.freq_base", 1e6);
+    put_real(&meta, "gemma3.rope.scaling.factor", 8);
+    config = read_good(&meta);
+    assert_true(config.has_window_rope && config.window_rope.theta == 1e4);
+    assert_true(config.window_rope.kind == ROPE_DEFAULT && config.rope.kind == ROPE_LINEAR);
+    assert_true(config.is_windowed[1] && !config.is_windowed[2] && config.has_qk_norm);
+    assert_true(config.score_cap == 0);
+    config_release(&config);
+}
+
+static void the_other_families_read_their_keys(void **state) {
+    struct meta meta;
+    (void)state;
+    begin(&meta, "phi3", NULL);
+    put_integer(&meta, "phi3.rope.scaling.original_context_length", 32);
+    put_real(&meta, "phi3.rope.scaling.attn_factor", 1.25);
+    put_integer(&meta, "phi3.rope.dimension_count", 4);
+    put_integer(&meta, "phi3.attention.sliding_window", 0);
+    struct config config = read_good(&meta);
+    assert_int_equal(config.rope.kind, ROPE_LONGROPE);
+    assert_true(config.rope.attention_factor == 1.25 && config.rope.original_context == 32);
+    assert_true(config.rope.rotary == 4 && config.is_windowed == NULL);
+    assert_int_equal(arch_phi3.need(&config, ROLE_ROPE_LONG), ARCH_REQUIRED);
+    config_release(&config);
+    begin(&meta, "smollm3", "smollm3.block_count");
+    put_integer(&meta, "smollm3.block_count", 5);
+    config = read_good(&meta);
+    assert_true(config.rope.is_interleaved && config.skips_rope[3] && !config.skips_rope[4]);
+    config_release(&config);
+    begin(&meta, "granite", NULL);
+    put_real(&meta, "granite.logit_scale", 8);
+    put_real(&meta, "granite.embedding_scale", 12);
+    put_real(&meta, "granite.residual_scale", 0.25);
+    put_real(&meta, "granite.attention.scale", 0.0625);
+    config = read_good(&meta);
+    assert_true(config.rope.is_interleaved && config.logit_scale == 0.125);
+    assert_true(config.embed_scale == 12 && config.residual_scale == 0.25);
+    assert_true(config.score_scale == 0.0625);
+    config_release(&config);
+    begin(&meta, "olmo2", NULL);
+    config = read_good(&meta);
+    assert_true(config.has_whole_qk_norm && !config.rope.is_interleaved);
+    config_release(&config);
+    begin(&meta, "olmo2", NULL); /* OLMo 3 under this name */
+    put_integer(&meta, "olmo2.attention.sliding_window", 16);
+    refuses(&meta, "sliding_window");
+    begin(&meta, "granite", NULL);
+    put_text(&meta, "granite.logit_scale", "8");
+    refuses(&meta, "logit_scale");
+    begin(&meta, "gemma3", NULL);
+    put_integer(&meta, "gemma3.attention.sliding_window", -1);
+    refuses(&meta, "sliding_window");
 }
 
 static void missing_and_impossible_keys_are_named(void **state) {
@@ -153,9 +251,9 @@ static void missing_and_impossible_keys_are_named(void **state) {
                {"llama.attention.head_count_kv", -1},
                {"llama.attention.key_length", 1 << 20},
                {"llama.rope.dimension_count", 5}};
-    static const char *const words[] = {"expert_count",  "sliding_window", "values of 3",
-                                        "head_count_kv", "head_count_kv",  "head_dim",
-                                        "rotated"};
+    static const char *const words[] = {
+        "expert_used_count", "sliding_window", "values of 3", "head_count_kv",
+        "head_count_kv",     "head_dim",       "rotated"};
     struct meta meta;
     (void)state;
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
@@ -183,6 +281,9 @@ int main(void) {
         cmocka_unit_test(sizes_and_defaults_are_read),
         cmocka_unit_test(lists_are_accepted_when_all_layers_agree),
         cmocka_unit_test(linear_rope_scaling_is_read_and_others_refused),
+        cmocka_unit_test(yarn_is_as_llama_cpp_computes_it),
+        cmocka_unit_test(the_gemmas_have_what_their_files_leave_out),
+        cmocka_unit_test(the_other_families_read_their_keys),
         cmocka_unit_test(missing_and_impossible_keys_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

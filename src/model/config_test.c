@@ -92,7 +92,10 @@ static void rope_base_is_found_in_both_styles(void **state) {
 
 static void unknown_rope_settings_are_refused_by_name(void **state) {
     (void)state;
-    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0}", "yarn");
+    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":4.0}",
+            "long_factor");
+    refuses("llama", THETA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"beta_fast\":4.0}",
+            "factor");
     refuses("llama", THETA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}", "dynamic");
     refuses("llama", ",\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2,\"beta\":3}",
             "beta");
@@ -115,7 +118,7 @@ static void unknown_rope_settings_are_refused_by_name(void **state) {
     refuses("llama", ",\"rope_scaling\":[1]", "rope");
     refuses("llama", ",\"rope_theta\":\"big\"", "rope_theta");
     refuses("llama", ",\"rope_theta\":-1", "rope_theta");
-    refuses("llama", THETA ",\"partial_rotary_factor\":0.5", "partial_rotary_factor");
+    refuses("llama", THETA ",\"partial_rotary_factor\":1.5", "partial_rotary_factor");
 }
 
 static void llama3_scaling_blends_the_middle_waves(void **state) {
@@ -147,6 +150,85 @@ static void llama3_scaling_blends_the_middle_waves(void **state) {
     config_release(&config);
 }
 
+struct pair_frequency {
+    size_t pair;
+    double right;
+};
+
+static void assert_pairs(const struct config *config, const struct pair_frequency *rows,
+                         size_t count) {
+    float found[64];
+    rope_frequencies(&config->rope, NULL, found);
+    for (size_t i = 0; i < count; i++)
+        if (!(fabs((double)found[rows[i].pair] - rows[i].right) <= 1e-7 * rows[i].right))
+            fail_msg("frequency %zu is %.9g", rows[i].pair, (double)found[rows[i].pair]);
+}
+
+/* Qwen2.5 as its readers are told to set it, and gpt-oss, whose ramp keeps its fractions. */
+static void yarn_blends_along_the_pairs(void **state) {
+    static const struct pair_frequency qwen[] = {{0, 1},
+                                                 {1, 0.805842188},
+                                                 {20, 0.0133352143},
+                                                 {23, 0.00697830585},
+                                                 {24, 0.00537532149},
+                                                 {30, 0.00106436098},
+                                                 {39, 6.49039432e-05},
+                                                 {40, 4.44569853e-05},
+                                                 {63, 3.1023444e-07}};
+    static const struct pair_frequency oss[] = {{0, 1},
+                                                {8, 0.0508132748},
+                                                {9, 0.0317056962},
+                                                {12, 0.00679495949},
+                                                {17, 0.000129318701},
+                                                {18, 3.83088124e-05},
+                                                {31, 3.02351143e-07}};
+    (void)state;
+    struct config config = read_good(
+        "qwen2", ",\"head_dim\":128,\"rope_theta\":1000000.0,\"rope_scaling\":{\"factor\":4.0,"
+                 "\"original_max_position_embeddings\":32768,\"type\":\"yarn\"}");
+    assert_pairs(&config, qwen, sizeof qwen / sizeof qwen[0]);
+    assert_true(fabs(config.rope.attention_factor - 1.138629436111989) < 1e-12);
+    config_release(&config);
+    config = read_good(
+        "llama", ",\"head_dim\":64,\"rope_parameters\":{\"rope_theta\":150000,\"factor\":32.0,"
+                 "\"original_max_position_embeddings\":4096,\"rope_type\":\"yarn\","
+                 "\"truncate\":false,\"beta_fast\":32.0,\"beta_slow\":1.0}");
+    assert_pairs(&config, oss, sizeof oss / sizeof oss[0]);
+    assert_true(fabs(config.rope.attention_factor - 1.3465735902799727) < 1e-12);
+    config_release(&config);
+}
+
+static void attention_factors_follow_from_what_is_given(void **state) {
+    static const struct {
+        const char *type, *more;
+        double right;
+    } rows[] = {
+        {"llama",
+         THETA ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"mscale\":0.7,"
+               "\"mscale_all_dim\":1.2}",
+         0.8721505655360163},
+        {"llama",
+         THETA ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"mscale\":0.7,"
+               "\"mscale_all_dim\":1.2,\"attention_factor\":0.5}",
+         0.5},
+        {"llama", THETA, 1},
+        {"llama", THETA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":40}", 1},
+        /* the ratio of both contexts, 131072 / 4096, wins over factor */
+        {"phi3",
+         THETA ",\"max_position_embeddings\":131072,\"original_max_position_embeddings\":4096,"
+               "\"rope_scaling\":{\"type\":\"longrope\",\"factor\":7,\"long_factor\":[1,2,3,4],"
+               "\"short_factor\":[1,1,1,1]}",
+         1.1902380714238083},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct config config = read_good(rows[i].type, rows[i].more);
+        if (!(fabs(config.rope.attention_factor - rows[i].right) < 1e-12))
+            fail_msg("%s: %.17g", rows[i].more, config.rope.attention_factor);
+        config_release(&config);
+    }
+}
+
 static void linear_scaling_and_factors_divide_frequencies(void **state) {
     (void)state;
     struct config config =
@@ -167,11 +249,13 @@ static void head_dim_is_its_own_setting(void **state) {
     static const struct {
         enum role role;
         uint64_t rows, columns;
-    } shapes[] = {{ROLE_Q, 12, 8},        {ROLE_K, 6, 8},       {ROLE_V, 6, 8},
-                  {ROLE_O, 8, 12},        {ROLE_Q_BIAS, 12, 0}, {ROLE_K_BIAS, 6, 0},
-                  {ROLE_O_BIAS, 8, 0},    {ROLE_Q_NORM, 6, 0},  {ROLE_GATE, 24, 8},
-                  {ROLE_DOWN, 8, 24},     {ROLE_EMBED, 32, 8},  {ROLE_HEAD, 32, 8},
-                  {ROLE_FINAL_NORM, 8, 0}};
+    } shapes[] = {{ROLE_Q, 12, 8},         {ROLE_K, 6, 8},
+                  {ROLE_V, 6, 8},          {ROLE_O, 8, 12},
+                  {ROLE_Q_BIAS, 12, 0},    {ROLE_K_BIAS, 6, 0},
+                  {ROLE_O_BIAS, 8, 0},     {ROLE_Q_NORM, 6, 0},
+                  {ROLE_GATE, 24, 8},      {ROLE_DOWN, 8, 24},
+                  {ROLE_EMBED, 32, 8},     {ROLE_HEAD, 32, 8},
+                  {ROLE_FINAL_NORM, 8, 0}, {ROLE_ATTEND_POST_NORM, 8, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         arch_shape(&config, shapes[i].role, &rows, &columns);
         assert_int_equal(rows, shapes[i].rows);
@@ -308,6 +392,108 @@ static void biases_are_needed_where_declared_and_used_where_present(void **state
     config_release(&config);
 }
 
+static void bad_settings_of_the_families_are_refused_by_name(void **state) {
+#define LONGROPE ",\"rope_scaling\":{\"type\":\"longrope\","
+    static const char *const rows[][3] = {
+        {"gemma2", ",\"query_pre_attn_scalar\":0", "query_pre_attn_scalar"},
+        {"gemma2", ",\"attn_logit_softcapping\":-1", "attn_logit_softcapping"},
+        {"gemma2", ",\"final_logit_softcapping\":\"high\"", "final_logit_softcapping"},
+        {"gemma2", ",\"final_logit_softcapping\":1e9", "soft cap of logits"},
+        {"gemma2", ",\"hidden_activation\":\"relu\"", "relu"},
+        {"gemma2", ",\"sliding_window\":0", "sliding_window"},
+        {"gemma3_text", ",\"use_bidirectional_attention\":true", "use_bidirectional_attention"},
+        {"gemma3_text", ",\"attn_logit_softcapping\":50.0", "attn_logit_softcapping"},
+        {"gemma3_text", ",\"sliding_window_pattern\":0", "sliding_window_pattern"},
+        {"gemma3_text", ",\"rope_local_base_freq\":\"low\"", "rope_local_base_freq"},
+        {"gemma3_text", ",\"rope_parameters\":{\"chunked_attention\":{\"rope_theta\":1e4}}",
+         "chunked_attention"},
+        {"gemma3_text",
+         ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1e6},\"sliding_attention\":"
+         "{\"rope_theta\":1e4,\"rope_type\":\"spiral\"}}",
+         "spiral"},
+        {"phi3", ",\"attention_bias\":true", "attention_bias"},
+        {"phi3", ",\"partial_rotary_factor\":1.5", "partial_rotary_factor"},
+        {"phi3", ",\"partial_rotary_factor\":0.4", "even"}, /* 3 of 8 */
+        {"phi3", LONGROPE "\"long_factor\":[1,2,3,4]}", "short_factor"},
+        {"phi3", LONGROPE "\"long_factor\":[1,2],\"short_factor\":[1,2]}", "need 4"},
+        {"phi3", LONGROPE "\"long_factor\":[1,2],\"short_factor\":[1,2,3,4]}", "short_factor"},
+        {"phi3", LONGROPE "\"long_factor\":[1,2,3,0],\"short_factor\":[1,1,1,1]}", "number 3"},
+        {"phi3", LONGROPE "\"long_factor\":[1,2,3,\"4\"],\"short_factor\":[1,1,1,1]}",
+         "long_factor[3]"},
+        {"phi3", LONGROPE "\"long_factor\":[1,2,3,4],\"short_factor\":[1,1,1,1],\"beta_fast\":1}",
+         "beta_fast"},
+        {"llama", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"truncate\":3}", "truncate"},
+        {"llama", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"beta_slow\":64}", "beta"},
+        {"olmo2", ",\"clip_qkv\":8.0", "clip_qkv"},
+        {"smollm3", ",\"no_rope_layers\":[1]", "no_rope_layers"},
+        {"smollm3", ",\"no_rope_layers\":[1,2]", "no_rope_layers"},
+        {"smollm3", ",\"no_rope_layer_interval\":0", "no_rope_layer_interval"},
+        {"granite", ",\"logits_scaling\":0", "logits_scaling"},
+        {"granite", ",\"residual_multiplier\":-0.5", "residual_multiplier"},
+        {"granite", ",\"attention_multiplier\":1e30", "attention scores"},
+        {"granite", ",\"query_pre_attn_scalar\":4", "query_pre_attn_scalar"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        refuses(rows[i][0], rows[i][1], rows[i][2]);
+}
+
+static void class_defaults_fill_what_published_files_leave_out(void **state) {
+    (void)state;
+    struct config config = read_good("gemma2", "");
+    assert_true(config.score_cap == 50 && config.logit_cap == 30 && config.score_scale == 1.0 / 16);
+    assert_true(config.activation == ACTIVATION_GELU_TANH && config.ties_embeddings);
+    assert_true(config.norm_offset == 1.0f && config.embed_scale == 4);
+    config_release(&config);
+    assert_windows("gemma2", "", "wf", 4096);
+    assert_windows("gemma3_text", ",\"sliding_window_pattern\":2", "wf", 4096);
+    assert_windows("gemma3_text", ",\"sliding_window\":4", "ww", 4); /* of six, the last is full */
+    config = read_good("gemma3_text", ",\"head_dim\":null");
+    assert_int_equal(config.head_dim, 256);
+    assert_true(config.rope.theta == 1e6 && config.has_window_rope);
+    assert_true(config.window_rope.theta == 1e4 && config.window_rope.rotary == 256);
+    assert_true(config.score_cap == 0 && config.logit_cap == 0);
+    config_release(&config);
+    config = read_good("smollm3", "");
+    assert_true(config.rope.theta == 2e6 && !config.skips_rope[0]);
+    config_release(&config);
+    config = read_good("granite", "");
+    assert_true(config.score_scale == 1 && config.logit_scale == 1 && config.embed_scale == 1);
+    config_release(&config);
+    config = read_good("llama", "");
+    assert_true(config.score_scale == 1 / sqrt(8.0) && config.residual_scale == 1);
+    config_release(&config);
+}
+
+/* As published: Gemma 3's text part says little, the outer object ties. */
+static void the_text_part_of_a_multimodal_config_is_read(void **state) {
+    (void)state;
+    struct config config =
+        read_good("gemma3", ",\"text_config\":{\"model_type\":\"gemma3_text\",\"hidden_size\":32,"
+                            "\"intermediate_size\":48,\"num_hidden_layers\":7,\"rope_scaling\":"
+                            "{\"factor\":8.0,\"rope_type\":\"linear\"},\"sliding_window\":4}");
+    assert_string_equal(config.family, "gemma3");
+    assert_int_equal(config.hidden, 32);
+    assert_int_equal(config.layers, 7);
+    assert_int_equal(config.heads, 8);
+    assert_int_equal(config.kv_heads, 4);
+    assert_int_equal(config.head_dim, 256);
+    assert_int_equal(config.vocabulary, 262208);
+    assert_true(config.rope.factor == 8 && config.window == 4 && !config.is_windowed[5]);
+    config_release(&config);
+    config = read_good("wrapper", ",\"tie_word_embeddings\":true,\"text_config\":{"
+                                  "\"model_type\":\"llama\"," SIZES "}");
+    assert_string_equal(config.family, "llama");
+    assert_true(config.ties_embeddings);
+    config_release(&config);
+    refuses("wrapper", ",\"text_config\":{\"model_type\":\"mamba\"," SIZES "}", "mamba");
+    refuses("wrapper",
+            ",\"quantization_config\":{\"bits\":4},\"text_config\":{\"model_type\":"
+            "\"llama\"," SIZES "}",
+            "quantization_config");
+    refuses("wrapper", ",\"text_config\":[]", "wrapper");
+}
+
 static void ties_follow_the_flag_or_the_family(void **state) {
     (void)state;
     struct config config = read_good("qwen2", ",\"tie_word_embeddings\":true");
@@ -355,7 +541,8 @@ static void angles_are_taken_in_double(void **state) {
     assert_int_equal(act_init(&table.sines, 1, 3, &err), SL_OK);
     for (size_t i = 0; i < 3; i++)
         tokens[i] = (struct kv_token){.position = rows[i].position};
-    rope_fill(&table, &frequency, 1, tokens, 3, team);
+    struct rope_source source = {.frequencies = &frequency, .attention_factor = 1, .pairs = 1};
+    rope_fill(&table, &source, tokens, 3, team);
     for (size_t i = 0; i < 3; i++) {
         assert_true(fabs((double)*act_at(&table.cosines, 0, i) - rows[i].cosine) < 1e-7);
         assert_true(fabs((double)*act_at(&table.sines, 0, i) - rows[i].sine) < 1e-7);
@@ -370,7 +557,12 @@ int main(void) {
         cmocka_unit_test(rope_base_is_found_in_both_styles),
         cmocka_unit_test(unknown_rope_settings_are_refused_by_name),
         cmocka_unit_test(llama3_scaling_blends_the_middle_waves),
+        cmocka_unit_test(yarn_blends_along_the_pairs),
+        cmocka_unit_test(attention_factors_follow_from_what_is_given),
         cmocka_unit_test(linear_scaling_and_factors_divide_frequencies),
+        cmocka_unit_test(bad_settings_of_the_families_are_refused_by_name),
+        cmocka_unit_test(class_defaults_fill_what_published_files_leave_out),
+        cmocka_unit_test(the_text_part_of_a_multimodal_config_is_read),
         cmocka_unit_test(head_dim_is_its_own_setting),
         cmocka_unit_test(absent_key_value_heads_mean_one_for_each_head),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),

@@ -77,6 +77,7 @@ void model_close(struct model *model) {
     template_free(model->template);
     tokenizer_free(model->tokenizer);
     mem_free(model->tensors);
+    mem_free(model->experts);
     config_release(&model->config);
     meta_release(&model->meta);
     index_release(&model->index);
@@ -104,21 +105,30 @@ bool model_is_eos(const struct model *model, uint32_t id) {
     return false;
 }
 
+/* Bytes of all bound tensors by format. */
+static void model_count_bytes(const struct model *model, uint64_t bytes[DTYPE_COUNT]) {
+    size_t roles = ((size_t)model->config.layers + 1) * ROLE_COUNT, parts = 0;
+    if (model->experts != NULL)
+        parts = (size_t)model->config.layers * model->config.mixture.count * ROLE_EXPERT_COUNT;
+    for (size_t i = 0; i < roles + parts; i++) {
+        const struct tensor *tensor = i < roles ? model->tensors[i] : model->experts[i - roles];
+        if (tensor != NULL)
+            bytes[tensor->dtype] +=
+                tensor->bytes; /* each lies in the files, which bounds the sum */
+    }
+}
+
 uint64_t model_weights_bytes(const struct model *model) {
-    uint64_t sum = 0;
-    size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
-    for (size_t i = 0; i < count; i++)
-        if (model->tensors[i] != NULL)
-            sum += model->tensors[i]->bytes; /* each lies in the files, which bounds the sum */
+    uint64_t bytes[DTYPE_COUNT] = {0}, sum = 0;
+    model_count_bytes(model, bytes);
+    for (size_t i = 0; i < DTYPE_COUNT; i++)
+        sum += bytes[i];
     return sum;
 }
 
 void model_formats(const struct model *model, struct buf *out) {
     uint64_t bytes[DTYPE_COUNT] = {0}, sum = model_weights_bytes(model);
-    size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
-    for (size_t i = 0; i < count; i++)
-        if (model->tensors[i] != NULL)
-            bytes[model->tensors[i]->dtype] += model->tensors[i]->bytes;
+    model_count_bytes(model, bytes);
     bool is_first = true;
     for (;;) {
         size_t largest = 0;
@@ -138,28 +148,62 @@ void model_formats(const struct model *model, struct buf *out) {
     }
 }
 
-static void model_add_item(const struct model *model, uint32_t layer, enum role role,
-                           bool starts_block, struct layout_item *items, size_t *count) {
-    items[(*count)++] = (struct layout_item){
-        .tensor = model_tensor(model, layer, role),
-        .key = layer << 8 | (uint32_t)role,
-        .starts_block = starts_block,
+bool model_item(const struct model *model, uint32_t layer, uint32_t expert, enum role role,
+                struct layout_item *item) {
+    const struct tensor *tensor = model_tensor(model, layer, role);
+    uint64_t rows = 0, columns;
+    if (role_is_expert(role)) {
+        size_t at = (size_t)layer * model->config.mixture.count + expert;
+        must(expert < model->config.mixture.count);
+        if (tensor != NULL) /* a stack */
+            arch_shape(&model->config, role, &rows, &columns);
+        else if (model->experts != NULL)
+            tensor = model->experts[at * ROLE_EXPERT_COUNT + role - ROLE_EXPERT_FIRST];
+    }
+    if (tensor == NULL)
+        return false;
+    *item = (struct layout_item){
+        .tensor = tensor,
+        .key = role_key(layer, expert, role),
+        .is_whole = role_get(role)->is_whole,
+        .first_row = expert * rows,
+        .row_count = rows,
     };
+    return true;
+}
+
+/* Adds the matrices of a list that the layer has; the first one starts a block. */
+static void model_add_items(const struct model *model, uint32_t layer, uint32_t expert,
+                            const enum role *roles, struct layout_item *items, size_t *count) {
+    bool is_first = true;
+    for (; *roles != ROLE_COUNT; roles++) {
+        if (!model_item(model, layer, expert, *roles, &items[*count]))
+            continue;
+        items[*count].starts_block = is_first;
+        is_first = false;
+        ++*count;
+    }
 }
 
 enum status model_layout_items(const struct model *model, struct layout_item **items, size_t *count,
                                struct error *err) {
-    size_t cap = (size_t)model->config.layers * ROLE_COUNT + 1, used = 0;
+    static const enum role head[] = {ROLE_HEAD, ROLE_COUNT};
+    const struct arch *arch = model->arch;
+    const struct config *config = &model->config;
+    size_t parts = (size_t)config->mixture.count * ROLE_EXPERT_COUNT;
+    size_t cap = config->layers * (ROLE_COUNT + parts) + 1, used = 0;
     struct layout_item *list = mem_new(cap, sizeof *list);
     if (list == NULL)
         return error_memory(err, cap * sizeof *list, "the order of the pass");
-    for (uint32_t layer = 0; layer < model->config.layers; layer++) {
-        const enum role *halves[2] = {model->arch->attend_order, model->arch->mlp_order};
-        for (int half = 0; half < 2; half++)
-            for (const enum role *role = halves[half]; *role != ROLE_COUNT; role++)
-                model_add_item(model, layer, *role, role == halves[half], list, &used);
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        bool is_mixture = config_is_mixture(config, layer);
+        model_add_items(model, layer, 0, arch->attend_order, list, &used);
+        model_add_items(model, layer, 0, is_mixture ? arch->route_order : arch->mlp_order, list,
+                        &used);
+        for (uint32_t expert = 0; is_mixture && expert < config->mixture.count; expert++)
+            model_add_items(model, layer, expert, arch->expert_order, list, &used);
     }
-    model_add_item(model, 0, ROLE_HEAD, true, list, &used);
+    model_add_items(model, 0, 0, head, list, &used);
     *items = list;
     *count = used;
     return SL_OK;

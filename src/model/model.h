@@ -26,6 +26,8 @@ struct model {
     const struct arch *arch;
     const struct tensor **tensors; /* [(layers + 1) x ROLE_COUNT]; row 0: whole model, row l + 1:
                                       layer l; NULL: absent */
+    const struct tensor **experts; /* [layers x experts x ROLE_EXPERT_COUNT]: those that have
+                                      tensors of their own; NULL: stacks in tensors, or none */
     bool has_own_head;
 
     struct tokenizer *tokenizer;    /* NULL: none that can be used (never after MODEL_TEXT); rows of
@@ -62,12 +64,17 @@ void model_close(struct model *model); /* accepts NULL */
 /* Tensor of a role; layer is ignored for roles of the whole model. NULL when absent. ROLE_HEAD of a
  * tied model is the embedding. */
 const struct tensor *model_tensor(const struct model *model, uint32_t layer, enum role role);
+/* The matrix of a role as an item of the layout: which rows of which tensor (an expert may be a
+ * slice of a stack); expert is 0 for roles that experts do not have. False when absent. */
+bool model_item(const struct model *model, uint32_t layer, uint32_t expert, enum role role,
+                struct layout_item *item);
 bool model_is_eos(const struct model *model, uint32_t id);
 uint64_t model_weights_bytes(const struct model *model);
 /* "q4_1" or "q4_1 + q8_0 embeddings": the formats by bytes, largest first, with their shares. */
 void model_formats(const struct model *model, struct buf *out);
-/* Items of the pass in order of use (attend and mlp of each layer, then the head), key = (layer <<
- * 8) | role. Owned by the caller (mem_free). */
+/* Items of the pass in order of use: of each layer attention and MLP, or attention, router, shared
+ * expert, then each expert from a block of its own on; at last the head. Keys are role_key's. Owned
+ * by the caller (mem_free). */
 enum status model_layout_items(const struct model *model, struct layout_item **items, size_t *count,
                                struct error *err);
 

@@ -13,27 +13,119 @@
 struct binder {
     struct model *model;
     bool is_folder;
-    bool has_no_prefix; /* names of safetensors begin without "model." */
-    bool *used;         /* [index.count] */
-    struct buf name;    /* scratch */
+    /* Names of safetensors begin with this in place of role.c's "model.", and the head's with
+     * head_prefix before it. */
+    const char *prefix, *head_prefix;
+    bool *used;             /* [index.count] */
+    struct buf plain, name; /* scratch: a name of the table, and as the file has it */
+};
+
+/* What is looked for: a role of layer row - 1 (row 0: of the whole model), and of one expert. */
+struct binder_what {
+    uint32_t row;
+    enum role role;
+    uint32_t expert;
+    uint64_t stack; /* experts in the tensor; 0: it is no stack */
 };
 
 static const char *binder_file(const struct binder *binder, const struct tensor *tensor) {
     return binder->model->index.files[tensor->file]->path;
 }
 
-/* The published name of a role; false when this container has none for it. */
-static bool binder_name(struct binder *binder, uint32_t layer, enum role role, struct str *out) {
+/* The row of the family's own names, NULL when it has none for this role. */
+static const struct arch_name *binder_own_name(const struct binder *binder, enum role role) {
+    const struct arch *arch = binder->model->arch;
+    for (size_t i = 0; i < arch->name_count; i++)
+        if (arch->names[i].role == role)
+            return &arch->names[i];
+    return NULL;
+}
+
+static const char *binder_pattern(const struct binder *binder, enum role role) {
     const struct role_info *info = role_get(role);
-    const char *pattern = binder->is_folder ? info->safetensors : info->gguf;
-    if (pattern == NULL)
-        return false;
+    const struct arch_name *own = binder_own_name(binder, role);
+    const char *name = own == NULL ? NULL : (binder->is_folder ? own->safetensors : own->gguf);
+    if (name != NULL)
+        return name;
+    return binder->is_folder ? info->safetensors : info->gguf;
+}
+
+/* A published name of a role, the choice-th; false when this container has no more of them. */
+static bool binder_name(struct binder *binder, const struct binder_what *what, uint32_t choice,
+                        struct str *out) {
+    const char *pattern = binder_pattern(binder, what->role);
+    uint32_t layer = what->row == 0 ? 0 : what->row - 1;
+    buf_clear(&binder->plain);
     buf_clear(&binder->name);
-    role_add_name(pattern, layer, &binder->name);
+    if (pattern == NULL || !role_add_name(pattern, choice, layer, what->expert, &binder->plain))
+        return false;
+    struct str plain = buf_str(&binder->plain);
+    if (binder->is_folder && str_starts(plain, STR("model."))) {
+        buf_add(&binder->name, str_from(binder->prefix));
+        plain = str_cut(plain, strlen("model."), plain.len);
+    } else if (binder->is_folder) {
+        buf_add(&binder->name, str_from(binder->head_prefix));
+    }
+    buf_add(&binder->name, plain);
     *out = buf_str(&binder->name);
-    if (binder->is_folder && binder->has_no_prefix && str_starts(*out, STR("model.")))
-        *out = str_cut(*out, strlen("model."), out->len);
     return true;
+}
+
+/* Where the rows of a role lie in its tensor: families may keep several roles in one. */
+struct slice {
+    uint64_t first, rows, total;
+};
+
+static struct slice binder_slice(const struct binder *binder, enum role role) {
+    const struct arch *arch = binder->model->arch;
+    const struct arch_name *own = binder_own_name(binder, role);
+    struct slice slice = {0};
+    uint64_t rows, columns;
+    arch_shape(&binder->model->config, role, &slice.rows, &columns);
+    for (size_t i = 0; own != NULL && i < arch->name_count; i++) {
+        if (strcmp(arch->names[i].safetensors, own->safetensors) != 0)
+            continue;
+        arch_shape(&binder->model->config, arch->names[i].role, &rows, &columns);
+        if (&arch->names[i] < own)
+            slice.first += rows;
+        slice.total += rows;
+    }
+    if (slice.total == 0)
+        slice.total = slice.rows;
+    return slice;
+}
+
+/* The rows of a role as a tensor of their own. */
+static enum status binder_cut(struct binder *binder, const struct tensor *whole,
+                              const struct slice *slice, const struct tensor **out,
+                              struct error *err) {
+    struct tensor *part = arena_take(&binder->model->arena, sizeof *part);
+    uint64_t row_bytes = whole->bytes / slice->total;
+    if (part == NULL)
+        return error_memory(err, sizeof *part, "a part of a tensor");
+    *part = *whole;
+    part->shape[0] = slice->rows;
+    part->offset += slice->first * row_bytes;
+    part->bytes = slice->rows * row_bytes;
+    *out = part;
+    return SL_OK;
+}
+
+/* The tensor under the first of its names that is in the files; *name is that name, or the first
+ * one when there is none. NULL: none, or of a kind that is not read (then *is_there). */
+static const struct tensor *binder_find(struct binder *binder, const struct binder_what *what,
+                                        struct str *name, bool *is_there) {
+    const struct index *index = &binder->model->index;
+    *is_there = false;
+    for (uint32_t choice = 0; binder_name(binder, what, choice, name); choice++) {
+        const struct tensor *tensor = index_find(index, *name);
+        *is_there = tensor != NULL || index_unsupported_find(index, *name) != NULL;
+        if (*is_there)
+            return tensor;
+    }
+    if (!binder_name(binder, what, 0, name))
+        *name = STR("");
+    return NULL;
 }
 
 /* "[64, 32]" */
@@ -44,14 +136,31 @@ static void shape_text(const uint64_t *shape, uint32_t dims, struct buf *out) {
     buf_add_char(out, ']');
 }
 
+/* A stack may come with its experts, or heads, as a dimension of their own; one row as a vector. */
+static bool binder_has_shape(const struct tensor *tensor, const struct binder_what *what,
+                             uint64_t rows, uint64_t columns) {
+    bool is_stack = what->stack != 0 || what->role == ROLE_K_B || what->role == ROLE_V_B;
+    if (columns == 0)
+        return tensor->dims == 1 && tensor->shape[0] == rows;
+    if (tensor->dims == 1)
+        return rows == 1 && tensor->shape[0] == columns;
+    if (tensor->dims < 2 || tensor->dims > (is_stack ? 3u : 2u) ||
+        tensor->shape[tensor->dims - 1] != columns || layout_rows(tensor) != rows)
+        return false;
+    return tensor->dims == 2 || what->stack == 0 || tensor->shape[0] == what->stack;
+}
+
 static enum status binder_check_shape(struct binder *binder, const struct tensor *tensor,
-                                      enum role role, struct error *err) {
+                                      const struct binder_what *what, struct error *err) {
     uint64_t rows, columns;
+    enum role role = what->role;
     arch_shape(&binder->model->config, role, &rows, &columns);
+    rows = binder_slice(binder, role).total;
+    if (what->stack != 0)
+        rows *= what->stack;
     uint64_t expected[2] = {rows, columns};
     uint32_t dims = columns == 0 ? 1 : 2;
-    if (tensor->dims == dims && tensor->shape[0] == rows &&
-        (dims == 1 || tensor->shape[1] == columns))
+    if (binder_has_shape(tensor, what, rows, columns))
         return SL_OK;
     struct buf found, wanted;
     buf_init(&found);
@@ -83,39 +192,120 @@ static enum status binder_missing(struct binder *binder, struct str name, struct
     return error_set(err, SL_ERR_ENV, "%s: tensor %.*s is missing", model->path, STR_ARG(name));
 }
 
+/* Optional: all layers that can have it do, or none. */
+static enum status binder_check_same(struct binder *binder, const struct binder_what *what,
+                                     struct str name, bool is_there, struct error *err) {
+    const struct model *model = binder->model;
+    uint32_t row = 1;
+    while (row < what->row &&
+           arch_layer_need(model->arch, &model->config, row - 1, what->role) == ARCH_ABSENT)
+        row++;
+    if (row >= what->row ||
+        is_there == (model->tensors[(size_t)row * ROLE_COUNT + what->role] != NULL))
+        return SL_OK;
+    if (is_there)
+        return error_set(err, SL_ERR_ENV,
+                         "%s: there is a tensor %.*s, but the layers before have none", model->path,
+                         STR_ARG(name));
+    return error_set(err, SL_ERR_ENV, "%s: tensor %.*s is missing, but the layers before have it",
+                     model->path, STR_ARG(name));
+}
+
+/* Tensors of their own for each expert, from the first on, which is there. */
+static enum status binder_experts(struct binder *binder, struct binder_what *what,
+                                  const struct tensor *first, struct error *err) {
+    struct model *model = binder->model;
+    struct str name;
+    size_t experts = model->config.mixture.count;
+    size_t all = experts * model->config.layers * ROLE_EXPERT_COUNT;
+    if (model->experts == NULL)
+        model->experts = mem_new(all, sizeof *model->experts);
+    if (model->experts == NULL)
+        return error_memory(err, all * sizeof *model->experts, "the experts' tensors");
+    uint32_t choice = 0; /* the name that the first one has */
+    while (binder_name(binder, what, choice, &name) && index_find(&model->index, name) != first)
+        choice++;
+    if (!binder_name(binder, what, choice, &name))
+        return error_memory(err, SL_EXPERTS_MAX, "the experts' names"); /* it was there before */
+    for (what->expert = 0; what->expert < experts; what->expert++) {
+        must(binder_name(binder, what, choice, &name));
+        TRY(buf_status(&binder->name, "a tensor's name", err));
+        const struct tensor *tensor = index_find(&model->index, name);
+        if (tensor == NULL)
+            return binder_missing(binder, name, err);
+        TRY(binder_check_shape(binder, tensor, what, err));
+        binder->used[tensor - model->index.tensors] = true;
+        size_t at = (size_t)(what->row - 1) * experts + what->expert;
+        model->experts[at * ROLE_EXPERT_COUNT + what->role - ROLE_EXPERT_FIRST] = tensor;
+    }
+    return SL_OK;
+}
+
 static enum status binder_role(struct binder *binder, uint32_t row, enum role role,
                                struct error *err) {
     struct model *model = binder->model;
     const struct role_info *info = role_get(role);
-    uint32_t layer = row == 0 ? 0 : row - 1;
+    struct binder_what what = {.row = row, .role = role};
     struct str name;
-    enum arch_need need = model->arch->need(&model->config, role);
-    if (info->is_per_layer != (row > 0) || need == ARCH_ABSENT)
+    bool is_there;
+    if (info->is_per_layer != (row > 0))
         return SL_OK;
-    if (!binder_name(binder, layer, role, &name)) {
+    enum arch_need need = arch_layer_need(model->arch, &model->config, row > 0 ? row - 1 : 0, role);
+    if (need == ARCH_ABSENT)
+        return SL_OK;
+    if (!binder_name(binder, &what, 0, &name)) {
         must(need == ARCH_OPTIONAL); /* a family needs only what its containers can name */
         return SL_OK;
     }
+    const struct tensor *tensor = binder_find(binder, &what, &name, &is_there);
     TRY(buf_status(&binder->name, "a tensor's name", err));
-    const struct tensor *tensor = index_find(&model->index, name);
-    bool is_there = tensor != NULL || index_unsupported_find(&model->index, name) != NULL;
     if (tensor == NULL && (is_there || need == ARCH_REQUIRED))
         return binder_missing(binder, name, err);
-    if (tensor == NULL) {
-        /* Optional: all layers have it or none. */
-        if (row > 1 && model->tensors[ROLE_COUNT + (size_t)role] != NULL)
-            return error_set(err, SL_ERR_ENV,
-                             "%s: tensor %.*s is missing, but the layers before have it",
-                             model->path, STR_ARG(name));
-        return SL_OK;
+    if (tensor != NULL && role_is_expert(role)) {
+        struct binder_what last = {.row = row, .role = role, .expert = SL_EXPERTS_MAX};
+        what.stack = model->config.mixture.count;
+        if (binder_find(binder, &last, &name, &is_there) != tensor) {
+            what.stack = 0;
+            return binder_experts(binder, &what, tensor, err);
+        }
     }
-    if (row > 1 && model->tensors[ROLE_COUNT + (size_t)role] == NULL)
-        return error_set(err, SL_ERR_ENV,
-                         "%s: there is a tensor %.*s, but the layers before have none", model->path,
-                         STR_ARG(name));
-    TRY(binder_check_shape(binder, tensor, role, err));
+    TRY(binder_check_same(binder, &what, name, tensor != NULL, err));
+    if (tensor == NULL)
+        return SL_OK;
+    TRY(binder_check_shape(binder, tensor, &what, err));
     binder->used[tensor - model->index.tensors] = true;
+    struct slice slice = binder_slice(binder, role);
+    if (slice.rows != slice.total)
+        TRY(binder_cut(binder, tensor, &slice, &tensor, err));
     model->tensors[(size_t)row * ROLE_COUNT + role] = tensor;
+    return SL_OK;
+}
+
+/* One of two must be there. */
+static enum status binder_either(struct binder *binder, uint32_t layer, enum role one,
+                                 enum role other, struct error *err) {
+    const struct model *model = binder->model;
+    struct layout_item item;
+    struct str name;
+    struct binder_what what = {.row = layer + 1, .role = one};
+    if (arch_layer_need(model->arch, &model->config, layer, one) == ARCH_ABSENT ||
+        model_item(model, layer, 0, one, &item) || model_item(model, layer, 0, other, &item))
+        return SL_OK;
+    if (!binder_name(binder, &what, 0, &name)) {
+        what.role = other;
+        must(binder_name(binder, &what, 0, &name));
+    }
+    return binder_missing(binder, name, err);
+}
+
+static enum status binder_check_choices(struct binder *binder, struct error *err) {
+    for (uint32_t layer = 0; layer < binder->model->config.layers; layer++) {
+        TRY(binder_either(binder, layer, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE, err));
+        TRY(binder_either(binder, layer, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP, err));
+        TRY(binder_either(binder, layer, ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN, err));
+        TRY(binder_either(binder, layer, ROLE_KV_B, ROLE_K_B, err));
+        TRY(binder_either(binder, layer, ROLE_KV_B, ROLE_V_B, err));
+    }
     return SL_OK;
 }
 
@@ -177,6 +367,12 @@ static bool binder_is_harmless(struct str name) {
     return false;
 }
 
+/* Tensors of the other parts of a multimodal model. */
+static bool binder_is_elsewhere(const struct binder *binder, struct str name) {
+    return binder->is_folder && strlen(binder->prefix) > strlen("model.") &&
+           !str_starts(name, str_from(binder->prefix));
+}
+
 static void binder_warn_unused(const struct binder *binder) {
     const struct index *index = &binder->model->index;
     size_t count = 0;
@@ -186,7 +382,8 @@ static void binder_warn_unused(const struct binder *binder) {
         bool is_read = i < index->count;
         struct str name =
             is_read ? index->tensors[i].name : index->unsupported[i - index->count].name;
-        if ((is_read && binder->used[i]) || binder_is_harmless(name))
+        if ((is_read && binder->used[i]) || binder_is_harmless(name) ||
+            binder_is_elsewhere(binder, name))
             continue;
         if (count++ < 3)
             buf_printf(&names, "%s%.*s", count > 1 ? ", " : "", STR_ARG(name));
@@ -203,7 +400,7 @@ static void binder_warn_unused(const struct binder *binder) {
 static enum status binder_vocabulary(struct binder *binder, struct error *err) {
     struct model *model = binder->model;
     struct str name;
-    must(binder_name(binder, 0, ROLE_EMBED, &name));
+    must(binder_name(binder, &(struct binder_what){.role = ROLE_EMBED}, 0, &name));
     TRY(buf_status(&binder->name, "a tensor's name", err));
     const struct tensor *embed = index_find(&model->index, name);
     if (model->config.vocabulary != 0 || embed == NULL || embed->dims != 2)
@@ -216,6 +413,30 @@ static enum status binder_vocabulary(struct binder *binder, struct error *err) {
     return SL_OK;
 }
 
+/* Published prefixes: of text models, of bare ones without a head, and of text models inside
+ * multimodal ones, older and newer style. */
+static enum status binder_find_prefix(struct binder *binder, struct error *err) {
+    static const struct {
+        const char *prefix, *head_prefix;
+    } styles[] = {{"model.", ""},
+                  {"", ""},
+                  {"language_model.model.", "language_model."},
+                  {"model.language_model.", ""},
+                  {"model.text_model.", ""}};
+    for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++) {
+        struct str name;
+        binder->prefix = styles[i].prefix;
+        binder->head_prefix = styles[i].head_prefix;
+        must(binder_name(binder, &(struct binder_what){.role = ROLE_EMBED}, 0, &name));
+        TRY(buf_status(&binder->name, "a tensor's name", err));
+        if (index_find(&binder->model->index, name) != NULL)
+            return SL_OK;
+    }
+    binder->prefix = styles[0].prefix; /* where the embedding will be missed */
+    binder->head_prefix = styles[0].head_prefix;
+    return SL_OK;
+}
+
 static enum status binder_run(struct binder *binder, struct error *err) {
     struct model *model = binder->model;
     size_t rows = (size_t)model->config.layers + 1;
@@ -223,12 +444,13 @@ static enum status binder_run(struct binder *binder, struct error *err) {
     binder->used = mem_new(model->index.count, sizeof *binder->used);
     if (model->tensors == NULL || binder->used == NULL)
         return error_memory(err, rows * ROLE_COUNT * sizeof *model->tensors, "the tensors' roles");
-    binder->has_no_prefix = index_find(&model->index, STR("model.embed_tokens.weight")) == NULL &&
-                            index_find(&model->index, STR("embed_tokens.weight")) != NULL;
+    if (binder->is_folder)
+        TRY(binder_find_prefix(binder, err));
     TRY(binder_vocabulary(binder, err));
     for (uint32_t row = 0; row < rows; row++)
         for (unsigned role = 0; role < ROLE_COUNT; role++)
             TRY(binder_role(binder, row, (enum role)role, err));
+    TRY(binder_check_choices(binder, err));
     TRY(binder_head(binder, err));
     binder_warn_unused(binder);
     return SL_OK;
@@ -236,9 +458,11 @@ static enum status binder_run(struct binder *binder, struct error *err) {
 
 enum status model_bind(struct model *model, const struct model_files *files, struct error *err) {
     struct binder binder = {.model = model, .is_folder = files->is_folder};
+    buf_init(&binder.plain);
     buf_init(&binder.name);
     enum status status = binder_run(&binder, err);
     mem_free(binder.used);
+    buf_release(&binder.plain);
     buf_release(&binder.name);
     return status;
 }

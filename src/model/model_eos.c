@@ -74,6 +74,7 @@ static enum status eos_from_folder(struct model *model, const struct model_files
                                    struct error *err) {
     TRY(eos_from_config(model, files->generation, "generation_config.json", err));
     TRY(eos_from_config(model, files->config, "config.json", err));
+    TRY(eos_from_config(model, json_get(files->config, "text_config"), "config.json", err));
     const struct json *token = json_get(files->tokenizer_config, "eos_token");
     struct str text;
     uint32_t id;

@@ -14,9 +14,16 @@ static const struct role_info roles[ROLE_COUNT] = {
     [ROLE_FINAL_NORM] = {.word = "norm",
                          .safetensors = "model.norm.weight",
                          .gguf = "output_norm.weight",
-                         .is_vector = true},
+                         .is_vector = true,
+                         .is_norm = true},
     [ROLE_HEAD] = {.word = "lm_head", .safetensors = "lm_head.weight", .gguf = "output.weight"},
     [ROLE_ROPE_FACTORS] = {.word = "rope_freqs", .gguf = "rope_freqs.weight", .is_vector = true},
+    [ROLE_ROPE_LONG] = {.word = "rope_factors_long",
+                        .gguf = "rope_factors_long.weight",
+                        .is_vector = true},
+    [ROLE_ROPE_SHORT] = {.word = "rope_factors_short",
+                         .gguf = "rope_factors_short.weight",
+                         .is_vector = true},
     [ROLE_Q] = {.word = "q_proj",
                 .safetensors = "model.layers.%u.self_attn.q_proj.weight",
                 .gguf = "blk.%u.attn_q.weight",
@@ -49,22 +56,40 @@ static const struct role_info roles[ROLE_COUNT] = {
                           .safetensors = "model.layers.%u.input_layernorm.weight",
                           .gguf = "blk.%u.attn_norm.weight",
                           .is_per_layer = true,
-                          .is_vector = true},
+                          .is_vector = true,
+                          .is_norm = true},
     [ROLE_MLP_NORM] = {.word = "post_attention_layernorm",
                        .safetensors = "model.layers.%u.post_attention_layernorm.weight",
-                       .gguf = "blk.%u.ffn_norm.weight",
+                       .gguf = "blk.%u.ffn_norm.weight|blk.%u.post_attention_norm.weight",
                        .is_per_layer = true,
-                       .is_vector = true},
+                       .is_vector = true,
+                       .is_norm = true},
+    /* Gemma's and OLMo 2's name for what follows attention is Llama's name for the norm of the MLP.
+     */
+    [ROLE_ATTEND_POST_NORM] = {.word = "attention_post_norm",
+                               .safetensors = "model.layers.%u.post_attention_layernorm.weight",
+                               .gguf = "blk.%u.post_attention_norm.weight",
+                               .is_per_layer = true,
+                               .is_vector = true,
+                               .is_norm = true},
+    [ROLE_MLP_POST_NORM] = {.word = "post_feedforward_layernorm",
+                            .safetensors = "model.layers.%u.post_feedforward_layernorm.weight",
+                            .gguf = "blk.%u.post_ffw_norm.weight",
+                            .is_per_layer = true,
+                            .is_vector = true,
+                            .is_norm = true},
     [ROLE_Q_NORM] = {.word = "q_norm",
                      .safetensors = "model.layers.%u.self_attn.q_norm.weight",
                      .gguf = "blk.%u.attn_q_norm.weight",
                      .is_per_layer = true,
-                     .is_vector = true},
+                     .is_vector = true,
+                     .is_norm = true},
     [ROLE_K_NORM] = {.word = "k_norm",
                      .safetensors = "model.layers.%u.self_attn.k_norm.weight",
                      .gguf = "blk.%u.attn_k_norm.weight",
                      .is_per_layer = true,
-                     .is_vector = true},
+                     .is_vector = true,
+                     .is_norm = true},
     [ROLE_Q_BIAS] = {.word = "q_proj.bias",
                      .safetensors = "model.layers.%u.self_attn.q_proj.bias",
                      .gguf = "blk.%u.attn_q.bias",
@@ -100,6 +125,121 @@ static const struct role_info roles[ROLE_COUNT] = {
                         .gguf = "blk.%u.ffn_down.bias",
                         .is_per_layer = true,
                         .is_vector = true},
+    [ROLE_Q_A] = {.word = "q_a_proj",
+                  .safetensors = "model.layers.%u.self_attn.q_a_proj.weight",
+                  .gguf = "blk.%u.attn_q_a.weight",
+                  .is_per_layer = true},
+    [ROLE_Q_B] = {.word = "q_b_proj",
+                  .safetensors = "model.layers.%u.self_attn.q_b_proj.weight",
+                  .gguf = "blk.%u.attn_q_b.weight",
+                  .is_per_layer = true},
+    [ROLE_KV_A] = {.word = "kv_a_proj_with_mqa",
+                   .safetensors = "model.layers.%u.self_attn.kv_a_proj_with_mqa.weight",
+                   .gguf = "blk.%u.attn_kv_a_mqa.weight",
+                   .is_per_layer = true},
+    [ROLE_KV_B] = {.word = "kv_b_proj",
+                   .safetensors = "model.layers.%u.self_attn.kv_b_proj.weight",
+                   .gguf = "blk.%u.attn_kv_b.weight",
+                   .is_per_layer = true,
+                   .is_whole = true},
+    [ROLE_K_B] = {.word = "k_b_proj",
+                  .gguf = "blk.%u.attn_k_b.weight",
+                  .is_per_layer = true,
+                  .is_whole = true},
+    [ROLE_V_B] = {.word = "v_b_proj",
+                  .gguf = "blk.%u.attn_v_b.weight",
+                  .is_per_layer = true,
+                  .is_whole = true},
+    [ROLE_ROUTER] = {.word = "router",
+                     .safetensors = "model.layers.%u.mlp.gate.weight|"
+                                    "model.layers.%u.block_sparse_moe.gate.weight|"
+                                    "model.layers.%u.mlp.router.weight",
+                     .gguf = "blk.%u.ffn_gate_inp.weight",
+                     .is_per_layer = true},
+    [ROLE_SHARED_ROUTER] = {.word = "shared_expert_gate",
+                            .safetensors = "model.layers.%u.mlp.shared_expert_gate.weight",
+                            .gguf = "blk.%u.ffn_gate_inp_shexp.weight",
+                            .is_per_layer = true},
+    [ROLE_SHARED_GATE] = {.word = "shared_experts.gate_proj",
+                          .safetensors = "model.layers.%u.mlp.shared_experts.gate_proj.weight|"
+                                         "model.layers.%u.mlp.shared_expert.gate_proj.weight",
+                          .gguf = "blk.%u.ffn_gate_shexp.weight",
+                          .is_per_layer = true},
+    [ROLE_SHARED_UP] = {.word = "shared_experts.up_proj",
+                        .safetensors = "model.layers.%u.mlp.shared_experts.up_proj.weight|"
+                                       "model.layers.%u.mlp.shared_expert.up_proj.weight",
+                        .gguf = "blk.%u.ffn_up_shexp.weight",
+                        .is_per_layer = true},
+    [ROLE_SHARED_DOWN] = {.word = "shared_experts.down_proj",
+                          .safetensors = "model.layers.%u.mlp.shared_experts.down_proj.weight|"
+                                         "model.layers.%u.mlp.shared_expert.down_proj.weight",
+                          .gguf = "blk.%u.ffn_down_shexp.weight",
+                          .is_per_layer = true},
+    [ROLE_EXPERT_GATE] = {.word = "experts.gate_proj",
+                          .safetensors = "model.layers.%u.mlp.experts.%u.gate_proj.weight|"
+                                         "model.layers.%u.block_sparse_moe.experts.%u.w1.weight",
+                          .gguf = "blk.%u.ffn_gate_exps.weight|"
+                                  "blk.%u.ffn_gate.%u.weight",
+                          .is_per_layer = true},
+    [ROLE_EXPERT_UP] = {.word = "experts.up_proj",
+                        .safetensors = "model.layers.%u.mlp.experts.%u.up_proj.weight|"
+                                       "model.layers.%u.block_sparse_moe.experts.%u.w3.weight",
+                        .gguf = "blk.%u.ffn_up_exps.weight|"
+                                "blk.%u.ffn_up.%u.weight",
+                        .is_per_layer = true},
+    [ROLE_EXPERT_GATE_UP] = {.word = "experts.gate_up_proj",
+                             .safetensors = "model.layers.%u.mlp.experts.gate_up_proj",
+                             .is_per_layer = true,
+                             .is_whole = true},
+    [ROLE_EXPERT_DOWN] = {.word = "experts.down_proj",
+                          .safetensors = "model.layers.%u.mlp.experts.%u.down_proj.weight|"
+                                         "model.layers.%u.block_sparse_moe.experts.%u.w2.weight",
+                          .gguf = "blk.%u.ffn_down_exps.weight|"
+                                  "blk.%u.ffn_down.%u.weight",
+                          .is_per_layer = true},
+    [ROLE_EXPERT_DOWN_IN] = {.word = "experts.down_proj",
+                             .safetensors = "model.layers.%u.mlp.experts.down_proj",
+                             .is_per_layer = true,
+                             .is_whole = true},
+    [ROLE_EXPERT_GATE_BIAS] = {.word = "experts.gate_proj.bias",
+                               .gguf = "blk.%u.ffn_gate_exps.bias",
+                               .is_per_layer = true},
+    [ROLE_EXPERT_UP_BIAS] = {.word = "experts.up_proj.bias",
+                             .gguf = "blk.%u.ffn_up_exps.bias",
+                             .is_per_layer = true},
+    [ROLE_EXPERT_GATE_UP_BIAS] = {.word = "experts.gate_up_proj_bias",
+                                  .safetensors = "model.layers.%u.mlp.experts.gate_up_proj_bias",
+                                  .is_per_layer = true},
+    [ROLE_EXPERT_DOWN_BIAS] = {.word = "experts.down_proj_bias",
+                               .safetensors = "model.layers.%u.mlp.experts.down_proj_bias",
+                               .gguf = "blk.%u.ffn_down_exps.bias",
+                               .is_per_layer = true},
+    [ROLE_SINKS] = {.word = "sinks",
+                    .safetensors = "model.layers.%u.self_attn.sinks",
+                    .gguf = "blk.%u.attn_sinks.weight",
+                    .is_per_layer = true,
+                    .is_vector = true},
+    [ROLE_Q_A_NORM] = {.word = "q_a_layernorm",
+                       .safetensors = "model.layers.%u.self_attn.q_a_layernorm.weight",
+                       .gguf = "blk.%u.attn_q_a_norm.weight",
+                       .is_per_layer = true,
+                       .is_vector = true},
+    [ROLE_KV_A_NORM] = {.word = "kv_a_layernorm",
+                        .safetensors = "model.layers.%u.self_attn.kv_a_layernorm.weight",
+                        .gguf = "blk.%u.attn_kv_a_norm.weight",
+                        .is_per_layer = true,
+                        .is_vector = true},
+    [ROLE_ROUTER_BIAS] = {.word = "router.bias",
+                          .safetensors = "model.layers.%u.mlp.router.bias",
+                          .gguf = "blk.%u.ffn_gate_inp.bias",
+                          .is_per_layer = true,
+                          .is_vector = true},
+    [ROLE_ROUTER_CORRECTION] = {.word = "e_score_correction_bias",
+                                .safetensors = "model.layers.%u.mlp.gate.e_score_correction_bias",
+                                .gguf = "blk.%u.exp_probs_b.bias|"
+                                        "blk.%u.exp_probs_b",
+                                .is_per_layer = true,
+                                .is_vector = true},
 };
 
 const struct role_info *role_get(enum role role) {
@@ -107,13 +247,26 @@ const struct role_info *role_get(enum role role) {
     return &roles[role];
 }
 
-void role_add_name(const char *pattern, uint32_t layer, struct buf *out) {
-    const char *mark = strstr(pattern, "%u");
-    if (mark == NULL) {
-        buf_add(out, str_from(pattern));
-        return;
+bool role_add_name(const char *pattern, uint32_t choice, uint32_t layer, uint32_t expert,
+                   struct buf *out) {
+    for (; choice > 0; choice--) {
+        pattern = strchr(pattern, '|');
+        if (pattern == NULL)
+            return false;
+        pattern++;
     }
-    buf_add(out, (struct str){pattern, (size_t)(mark - pattern)});
-    buf_printf(out, "%u", layer);
-    buf_add(out, str_from(mark + 2));
+    const char *end = strchr(pattern, '|');
+    struct str rest = {pattern, end != NULL ? (size_t)(end - pattern) : strlen(pattern)};
+    for (uint32_t number = 0;; number++) {
+        size_t mark = 0;
+        while (mark + 1 < rest.len && !(rest.data[mark] == '%' && rest.data[mark + 1] == 'u'))
+            mark++;
+        if (mark + 1 >= rest.len) {
+            buf_add(out, rest);
+            return true;
+        }
+        buf_add(out, str_cut(rest, 0, mark));
+        buf_printf(out, "%u", number == 0 ? layer : expert);
+        rest = str_cut(rest, mark + 2, rest.len);
+    }
 }

@@ -2,10 +2,12 @@
  * the layout. Allocates in step_new alone.
  *
  * The cursor, and what always holds between two calls:
- *  1. Blocks are acquired in the layout's order, pass after pass: the next one is
- *     acquired % block_count.
+ *  1. Blocks are acquired in the layout's order, pass after pass, but for those of experts without
+ *     tokens, which count as acquired: the next one is acquired % block_count.
  *  2. hinted >= acquired, and hinted - acquired <= block_count: nothing is hinted twice for one
- *     pass. The provider may refuse a hint; it is then offered again after the next release.
+ *     pass. The provider may refuse a hint; it is then offered again after the next release. Hints
+ *     end before the experts of a layer that is not routed yet: what comes after them could not be
+ *     acquired in the order hinted.
  *  3. At most one lease is held; it covers the piece used last. It goes back before the next block
  *     is acquired, after which the freed memory is hinted again, so that reads go on while we
  *     compute, over layer borders and the border of two passes.
@@ -22,31 +24,86 @@ struct step_act {
     struct act *act;
     size_t features, tokens;
 };
-#define STEP_ACTS 13
+#define STEP_ACTS 27
 #define ACT_SLACK_BYTES 128 /* what act_init takes for the alignment */
 
 static void step_acts(struct step *step, const struct config *config, size_t tokens, size_t logits,
                       struct step_act list[STEP_ACTS]) {
-    size_t query = (size_t)config->heads * config->head_dim;
-    size_t key = (size_t)config->kv_heads * config->head_dim;
+    const struct mixture *mixture = &config->mixture;
+    const struct latent *latent = &config->latent;
+    size_t heads = config->heads, query = heads * config->head_dim;
+    size_t key = (size_t)config->kv_heads * config->head_dim, value = key, out = query;
+    size_t expert = mixture->inner > mixture->shared_inner ? mixture->inner : mixture->shared_inner;
+    size_t wide = 0, part = 0;
+    if (latent->kv_rank != 0) {
+        key = wide = latent->kv_rank + latent->rope;
+        value = 0;
+        out = heads * latent->value;
+        part = heads * latent->rope > latent->kv_rank ? heads * latent->rope : latent->kv_rank;
+        part = part > latent->nope ? part : latent->nope;
+    }
     size_t pairs = config->rope.rotary / 2;
+    size_t window_tokens = config->has_window_rope ? tokens : 0;
     const struct step_act acts[STEP_ACTS] = {
         {&step->h, config->hidden, tokens},
         {&step->x, config->hidden, tokens},
         {&step->y, config->hidden, tokens},
         {&step->q, query, tokens},
         {&step->k, key, tokens},
-        {&step->v, key, tokens},
-        {&step->a, query, tokens},
+        {&step->v, value, tokens},
+        {&step->a, out, tokens},
         {&step->gate, config->inner, tokens},
         {&step->up, config->inner, tokens},
         {&step->picked, config->hidden, logits},
         {&step->logits, config->vocabulary, logits},
+        {&step->router, mixture->count, tokens},
+        {&step->expert_x, mixture->count != 0 ? config->hidden : 0, tokens},
+        {&step->expert_y, mixture->count != 0 ? config->hidden : 0, tokens},
+        {&step->expert_gate, mixture->count != 0 ? expert : 0, tokens},
+        {&step->expert_up, mixture->count != 0 ? expert : 0, tokens},
+        {&step->expert_both, mixture->swiglu_limit > 0 ? 2 * (size_t)mixture->inner : 0, tokens},
+        {&step->low_q, latent->q_rank, tokens},
+        {&step->low_kv, latent->kv_rank, tokens},
+        {&step->low_key, latent->rope, tokens},
+        {&step->wide_q, heads * wide, tokens},
+        {&step->wide_a, wide != 0 ? heads * latent->kv_rank : 0, tokens},
+        {&step->part, part, tokens},
         {&step->rope.cosines, pairs, tokens},
         {&step->rope.sines, pairs, tokens},
+        {&step->window_rope.cosines, pairs, window_tokens},
+        {&step->window_rope.sines, pairs, window_tokens},
     };
     for (size_t i = 0; i < STEP_ACTS; i++)
         list[i] = acts[i];
+}
+
+/* Places the arrays of routing and scratch in memory, if it is not NULL; gives the bytes. */
+static size_t step_place(struct step *step, const struct config *config, size_t tokens,
+                         uint8_t *memory) {
+    const struct mixture *mixture = &config->mixture;
+    size_t experts = mixture->count, used = mixture->used, inputs = config->latent.nope, bias = 0;
+    if (mixture->swiglu_limit > 0) {
+        inputs = config->hidden > mixture->inner ? config->hidden : mixture->inner;
+        bias = config->hidden > 2 * mixture->inner ? config->hidden : 2 * (size_t)mixture->inner;
+    }
+    size_t gathered = experts != 0 ? tokens : 0, at = 0;
+    const size_t counts[] = {SL_CHAIN * inputs, bias,     tokens * used, tokens * used,
+                             experts,           gathered, gathered,      3 * experts};
+    enum { ARRAYS = sizeof counts / sizeof counts[0] };
+    void *arrays[ARRAYS];
+    for (size_t i = 0; i < ARRAYS; i++) {
+        arrays[i] = memory != NULL ? memory + at : NULL;
+        at += counts[i] * sizeof(float);
+    }
+    step->columns = arrays[0];
+    step->bias = arrays[1];
+    step->token_experts = arrays[2];
+    step->token_weights = arrays[3];
+    step->expert_tokens = arrays[4];
+    step->gather_columns = arrays[5];
+    step->gather_weights = arrays[6];
+    step->route_scratch = arrays[7];
+    return at;
 }
 
 /* Values of all resident vectors. */
@@ -71,10 +128,11 @@ uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_
     step_acts(&step, &model->config, tokens_max, logits_max, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         sum += act_floats(acts[i].features, acts[i].tokens) * sizeof(float) + ACT_SLACK_BYTES;
+    sum += step_place(&step, &model->config, tokens_max, NULL);
     sum += ((uint64_t)model->config.layers + 1) * ROLE_COUNT * sizeof *step.vectors;
     sum += step_vector_values(model) * sizeof(float);
     sum += (uint64_t)tokens_max * step_embed_row_bytes(model);
-    return sum + model->config.rope.rotary / 2 * sizeof(float);
+    return sum + 3 * (uint64_t)(model->config.rope.rotary / 2) * sizeof(float);
 }
 
 /* One vector as float32. */
@@ -102,6 +160,9 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
         if (tensor == NULL || !role_get((enum role)(i % ROLE_COUNT))->is_vector)
             continue;
         TRY(step_read_vector(model, tensor, next, err));
+        if (role_get((enum role)(i % ROLE_COUNT))->is_norm)
+            for (size_t j = 0; j < tensor->shape[0]; j++)
+                next[j] += model->config.norm_offset;
         step->vectors[i] = next;
         next += tensor->shape[0];
     }
@@ -109,13 +170,39 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
 }
 
 /* Divisors of the rotary frequencies come from the file: angles must stay in the range of sines. */
-static enum status step_check_factors(const struct step *step, struct error *err) {
-    const float *factors = step_vector(step, 0, ROLE_ROPE_FACTORS);
+static enum status step_check_factors(const struct step *step, enum role role, struct error *err) {
+    const float *factors = step_vector(step, 0, role);
     for (uint32_t i = 0; factors != NULL && i < step->config->rope.rotary / 2; i++)
         if (!(factors[i] >= 0.5f && factors[i] <= 1e6f))
             return error_set(err, SL_ERR_ENV, "%s: value %u of %s is %g, must be 0.5 to 1e6",
-                             step->model->path, i, role_get(ROLE_ROPE_FACTORS)->gguf,
-                             (double)factors[i]);
+                             step->model->path, i, role_get(role)->gguf, (double)factors[i]);
+    return SL_OK;
+}
+
+/* Frequencies divided by longrope's factors, which the config or tensors of the file hold. */
+static void step_divide(const struct rope_config *rope, const double *factors, const float *tensor,
+                        float *frequencies) {
+    rope_frequencies(rope, tensor, frequencies);
+    for (uint32_t i = 0; factors != NULL && i < rope->rotary / 2; i++)
+        frequencies[i] = (float)((double)frequencies[i] / factors[i]);
+}
+
+static enum status step_fill_frequencies(struct step *step, struct error *err) {
+    const struct config *config = step->config;
+    const struct rope_config *rope = &config->rope;
+    float *frequencies = step->inverse_frequencies;
+    TRY(step_check_factors(step, ROLE_ROPE_FACTORS, err));
+    TRY(step_check_factors(step, ROLE_ROPE_LONG, err));
+    TRY(step_check_factors(step, ROLE_ROPE_SHORT, err));
+    step->rope.is_interleaved = step->window_rope.is_interleaved = rope->is_interleaved;
+    rope_frequencies(rope, step_vector(step, 0, ROLE_ROPE_FACTORS), frequencies);
+    if (rope->kind == ROPE_LONGROPE) {
+        step_divide(rope, rope->short_factors, step_vector(step, 0, ROLE_ROPE_SHORT), frequencies);
+        step_divide(rope, rope->long_factors, step_vector(step, 0, ROLE_ROPE_LONG),
+                    frequencies + rope->rotary / 2);
+    }
+    if (config->has_window_rope)
+        rope_frequencies(&config->window_rope, NULL, frequencies + 2 * (rope->rotary / 2));
     return SL_OK;
 }
 
@@ -129,9 +216,14 @@ static enum status step_fill(struct step *step, const struct step_options *optio
     step_acts(step, config, options->tokens_max, options->logits_max, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         TRY(act_init(acts[i].act, acts[i].features, acts[i].tokens, err));
+    step->place = mem_new(step_place(step, config, options->tokens_max, NULL), 1);
+    if (step->place == NULL)
+        return error_memory(err, step_place(step, config, options->tokens_max, NULL),
+                            "the routing of a pass");
+    step_place(step, config, options->tokens_max, step->place);
     step->vectors = mem_new(rows, sizeof *step->vectors);
     step->vector_values = mem_new(values, sizeof(float));
-    step->inverse_frequencies = mem_new(config->rope.rotary / 2, sizeof(float));
+    step->inverse_frequencies = mem_new(3 * (size_t)(config->rope.rotary / 2), sizeof(float));
     step->embed_row_bytes = step_embed_row_bytes(model);
     bool fits = size_mul(step->embed_row_bytes, options->tokens_max, &bytes);
     step->embed_rows = fits ? mem_new(bytes, 1) : NULL;
@@ -139,11 +231,7 @@ static enum status step_fill(struct step *step, const struct step_options *optio
         step->embed_rows == NULL)
         return error_memory(err, values * sizeof(float), "norms, biases and embeddings of a pass");
     TRY(step_read_vectors(step, err));
-    TRY(step_check_factors(step, err));
-    rope_frequencies(&config->rope, step_vector(step, 0, ROLE_ROPE_FACTORS),
-                     step->inverse_frequencies);
-    step->rope.is_interleaved = config->rope.is_interleaved;
-    return SL_OK;
+    return step_fill_frequencies(step, err);
 }
 
 enum status step_new(const struct step_options *options, struct step **out, struct error *err) {
@@ -179,6 +267,7 @@ void step_free(struct step *step) {
     step_acts(step, step->config, 0, 0, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         act_release(acts[i].act);
+    mem_free(step->place);
     mem_free(step->vectors);
     mem_free(step->vector_values);
     mem_free(step->inverse_frequencies);
@@ -193,14 +282,56 @@ const float *step_vector(const struct step *step, uint32_t layer, enum role role
     return step->vectors[row * ROLE_COUNT + role];
 }
 
-/* Tells the provider what comes next, as far as it has room (invariant 2). */
-static void step_hint(struct step *step) {
+/* Whether a block, counted over passes, will be acquired. What an expert has is wanted when the
+ * pass has tokens for it, and that is known once its layer was routed. */
+enum step_want { WANT_YES, WANT_NO, WANT_UNKNOWN };
+
+static enum step_want step_wants(const struct step *step, size_t position) {
+    const struct layout *layout = step->provider->layout;
+    const struct block *block = &layout->blocks[position % layout->block_count];
+    uint32_t key = layout->pieces[block->first_piece].key;
+    if (!role_is_expert(role_of_key(key)))
+        return WANT_YES;
+    if (position / layout->block_count + 1 != step->passes ||
+        role_layer_of_key(key) != step->routed_layer)
+        return WANT_UNKNOWN;
+    return step->expert_tokens[role_expert_of_key(key)] > 0 ? WANT_YES : WANT_NO;
+}
+
+void step_hint(struct step *step) {
     size_t blocks = step->provider->layout->block_count;
     size_t limit = step->acquired + blocks;
     if (step->is_last_pass && limit > step->passes * blocks)
         limit = step->passes * blocks;
-    while (step->hinted < limit && step->provider->ops->hint(step->provider, step->hinted % blocks))
-        step->hinted++;
+    for (; step->hinted < limit; step->hinted++) {
+        enum step_want want = step_wants(step, step->hinted);
+        if (want == WANT_UNKNOWN)
+            return;
+        if (want == WANT_YES && !step->provider->ops->hint(step->provider, step->hinted % blocks))
+            return;
+    }
+}
+
+static void step_fill_ropes(struct step *step) {
+    const struct rope_config *rope = &step->config->rope;
+    size_t pairs = rope->rotary / 2;
+    struct rope_source source = {
+        .frequencies = step->inverse_frequencies,
+        .long_frequencies = rope->kind == ROPE_LONGROPE ? step->inverse_frequencies + pairs : NULL,
+        .original = rope->original_context,
+        .attention_factor = rope->attention_factor,
+        .pairs = pairs,
+    };
+    struct team *team = step->backend->team;
+    rope_fill(&step->rope, &source, step->kv_tokens, step->tokens, team);
+    if (!step->config->has_window_rope)
+        return;
+    source = (struct rope_source){
+        .frequencies = step->inverse_frequencies + 2 * pairs,
+        .attention_factor = step->config->window_rope.attention_factor,
+        .pairs = pairs,
+    };
+    rope_fill(&step->window_rope, &source, step->kv_tokens, step->tokens, team);
 }
 
 enum status step_begin(struct step *step, struct error *err) {
@@ -212,13 +343,21 @@ enum status step_begin(struct step *step, struct error *err) {
     (void)err;
     step->piece = 0;
     step->passes++;
+    step->routed_layer = UINT32_MAX;
     step_hint(step);
     step_acts(step, config, step->tokens, step->logit_count, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         act_shape(acts[i].act, acts[i].features, acts[i].tokens);
-    rope_fill(&step->rope, step->inverse_frequencies, config->rope.rotary / 2, step->kv_tokens,
-              step->tokens, step->backend->team);
+    step_fill_ropes(step);
     return SL_OK;
+}
+
+const struct rope_table *step_rope(const struct step *step, uint32_t layer) {
+    const struct config *config = step->config;
+    if (config->skips_rope != NULL && config->skips_rope[layer])
+        return NULL;
+    bool is_windowed = config->is_windowed != NULL && config->is_windowed[layer];
+    return config->has_window_rope && is_windowed ? &step->window_rope : &step->rope;
 }
 
 /* Gathering embeddings: items are tiles of 16 tokens; the first failure is kept. */
@@ -262,46 +401,82 @@ enum status step_embed(struct step *step, float scale, struct error *err) {
     return SL_OK;
 }
 
+/* Passes over the blocks of experts that have no tokens, up to `end`. */
+static void step_skip(struct step *step, size_t end) {
+    while (step->acquired < end && step_wants(step, step->acquired) == WANT_NO)
+        step->acquired++;
+    if (step->hinted < step->acquired)
+        step->hinted = step->acquired;
+}
+
 /* Makes the block of the next piece the leased one. */
 static enum status step_next_block(struct step *step, struct error *err) {
     struct provider *provider = step->provider;
-    size_t next = step->acquired % provider->layout->block_count;
+    const struct layout *layout = provider->layout;
     step_release_lease(step);
     if (provider->should_stop != NULL && provider->should_stop())
         return error_set(err, SL_ERR_STOPPED, "stopped between two blocks");
+    step_skip(step, step->passes * layout->block_count);
+    must(step->acquired < step->passes * layout->block_count);
+    must(step_wants(step, step->acquired) == WANT_YES);
+    size_t next = step->acquired % layout->block_count;
     step_hint(step);
     TRY(provider->ops->acquire(provider, next, &step->lease, err));
     step->has_lease = true;
+    step->piece = layout->blocks[next].first_piece;
+    step->used_bytes += layout->blocks[next].read_bytes;
     step->acquired++;
     if (step->hinted < step->acquired) /* the acquire itself was the hint */
         step->hinted = step->acquired;
     return SL_OK;
 }
 
-enum status step_product(struct step *step, uint32_t layer, enum role role, const struct act *x,
-                         struct act *y, struct error *err) {
+/* The next piece, which must be of that matrix, in memory. */
+static enum status step_next_piece(struct step *step, uint32_t key, const struct piece **piece,
+                                   struct error *err) {
     const struct layout *layout = step->provider->layout;
-    uint32_t key = layer << 8 | (uint32_t)role;
-    must(step->piece < layout->piece_count);
-    uint32_t item = layout->pieces[step->piece].item;
-    for (; step->piece < layout->piece_count; step->piece++) {
-        const struct piece *piece = &layout->pieces[step->piece];
-        if (piece->item != item)
-            break;
-        must(piece->key == key);
-        const struct block *block = &layout->blocks[step->lease.block];
-        if (!step->has_lease || step->piece == block->first_piece + block->piece_count)
-            TRY(step_next_block(step, err));
+    const struct block *block = &layout->blocks[step->lease.block];
+    if (!step->has_lease || step->piece == block->first_piece + block->piece_count)
+        TRY(step_next_block(step, err));
+    *piece = &layout->pieces[step->piece++];
+    must((*piece)->key == key);
+    return SL_OK;
+}
+
+enum status step_expert_product(struct step *step, uint32_t layer, uint32_t expert, enum role role,
+                                const struct act *x, struct act *y, struct error *err) {
+    const struct layout *layout = step->provider->layout;
+    const struct piece *piece;
+    do {
+        TRY(step_next_piece(step, role_key(layer, expert, role), &piece, err));
         struct view view = lease_view(&step->lease, piece);
         if (x->tokens > 0)
             step->backend->ops->product(step->backend, &view, x, y, piece->first_row);
-    }
+    } while (step->piece < layout->piece_count && layout->pieces[step->piece].item == piece->item);
+    return SL_OK;
+}
+
+enum status step_product(struct step *step, uint32_t layer, enum role role, const struct act *x,
+                         struct act *y, struct error *err) {
+    return step_expert_product(step, layer, 0, role, x, y, err);
+}
+
+enum status step_whole(struct step *step, uint32_t layer, uint32_t expert, enum role role,
+                       struct view *view, struct error *err) {
+    const struct piece *piece;
+    TRY(step_next_piece(step, role_key(layer, expert, role), &piece, err));
+    *view = lease_view(&step->lease, piece);
     return SL_OK;
 }
 
 void step_end(struct step *step) {
-    must(step->piece == step->provider->layout->piece_count);
+    const struct layout *layout = step->provider->layout;
+    const struct block *block = &layout->blocks[step->lease.block];
+    must(step->has_lease);
+    must(step->piece == block->first_piece + block->piece_count);
     step_release_lease(step);
+    step_skip(step, step->passes * layout->block_count);
+    must(step->acquired == step->passes * layout->block_count);
     step_hint(step);
 }
 

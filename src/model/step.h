@@ -6,6 +6,11 @@
  * release the last one and acquire this one (hinting those ahead, over the border of the pass);
  * product into its rows of q
  *
+ * A layer with experts: arch.route has step_route choose the experts of every token; then
+ * arch.expert for each of those that have tokens, in rising order, which gathers them, multiplies,
+ * and adds the outputs to h. A token's experts are so added in the order of their numbers, whatever
+ * else is in the pass. Blocks of experts that nobody was routed to are neither hinted nor acquired.
+ *
  * Everything is allocated in step_new, for at most tokens_max tokens and logits_max of them with
  * logits. One thread. */
 #ifndef SLUICE_MODEL_STEP_H
@@ -30,15 +35,25 @@ struct step {
     size_t logit_count;
 
     /* activations */
-    struct act h;          /* residual stream [hidden] */
-    struct act x;          /* normalised input of a half layer [hidden] */
-    struct act q, k, v, a; /* [heads x head_dim] and so on; a: attention's output */
-    struct act gate, up;   /* [inner] */
-    struct act y;          /* what a half layer adds to h [hidden] */
-    struct act picked;     /* h of the tokens with logits, normalised [hidden] */
-    struct act logits;     /* [vocabulary, logit_count] */
-    struct rope_table rope;
-    float *inverse_frequencies; /* [rotary / 2] */
+    struct act h;                      /* residual stream [hidden] */
+    struct act x;                      /* normalised input of a half layer [hidden] */
+    struct act q, k, v, a;             /* [heads x head_dim] and so on; a: attention's output */
+    struct act gate, up;               /* [inner] */
+    struct act y;                      /* what a half layer adds to h [hidden] */
+    struct act picked;                 /* h of the tokens with logits, normalised [hidden] */
+    struct act logits;                 /* [vocabulary, logit_count] */
+    struct act router;                 /* [experts] */
+    struct act expert_x;               /* of the tokens of one expert, as the next three [hidden] */
+    struct act expert_y;               /* its outputs */
+    struct act expert_gate, expert_up; /* [inner of an expert, or of the shared one] */
+    struct act expert_both;            /* gate and up alternating [2 x inner]; gpt-oss */
+    struct act low_q;                  /* compressed attention: [q_rank] */
+    struct act low_kv, low_key;        /* [kv_rank], [rope] */
+    struct act wide_q; /* queries for the compressed keys [heads x (kv_rank + rope)] */
+    struct act wide_a; /* weighted compressed values [heads x kv_rank] */
+    struct act part;   /* of one head, or the rotated parts of all */
+    struct rope_table rope, window_rope; /* window_rope: of windowed layers, if it differs */
+    float *inverse_frequencies; /* 3 x [rotary / 2]: of rope, of its long rows, of window_rope */
     uint8_t *embed_rows;        /* raw rows of this pass's ids */
 
     const float *
@@ -46,14 +61,28 @@ struct step {
     float *vector_values; /* their memory */
     size_t embed_row_bytes;
 
+    uint8_t *place; /* memory of the next ones */
+    float *columns; /* [256, inputs]: columns of a matrix as rows */
+    float *bias;    /* of one expert, decoded */
+
+    /* routing of the layer that was routed last */
+    uint32_t routed_layer;    /* UINT32_MAX: none in this pass yet */
+    uint32_t *token_experts;  /* [tokens x used] */
+    float *token_weights;     /* [tokens x used] */
+    uint32_t *expert_tokens;  /* [experts]: how many */
+    uint32_t *gather_columns; /* [tokens]: those of one expert, rising */
+    float *gather_weights;
+    float *route_scratch; /* [3 x experts] */
+
     /* cursor */
     size_t piece; /* next piece of the layout */
     bool has_lease;
     struct lease lease;
-    size_t hinted;     /* blocks hinted since the start, counted over passes */
-    size_t acquired;   /* likewise; hinted >= acquired but inside an acquire */
-    size_t passes;     /* begun */
-    bool is_last_pass; /* no hints over the border */
+    size_t hinted;       /* blocks hinted or skipped since the start, counted over passes */
+    size_t acquired;     /* likewise; hinted >= acquired but inside an acquire */
+    uint64_t used_bytes; /* of weights in the blocks acquired, over passes */
+    size_t passes;       /* begun */
+    bool is_last_pass;   /* no hints over the border */
 };
 
 struct step_options {
@@ -77,8 +106,31 @@ enum status step_embed(struct step *step, float scale, struct error *err);
  * the layout's order. */
 enum status step_product(struct step *step, uint32_t layer, enum role role, const struct act *x,
                          struct act *y, struct error *err);
+/* How the layer rotates; NULL: it does not. */
+const struct rope_table *step_rope(const struct step *step, uint32_t layer);
+/* The same for a matrix of an expert. */
+enum status step_expert_product(struct step *step, uint32_t layer, uint32_t expert, enum role role,
+                                const struct act *x, struct act *y, struct error *err);
+/* A matrix that is never cut (role_info.is_whole, or one row), where it lies: until the next call
+ * that moves on to another block. Comes in the layout's order, as products do. */
+enum status step_whole(struct step *step, uint32_t layer, uint32_t expert, enum role role,
+                       struct view *view, struct error *err);
+/* y[first_row + c] = sum over k of w[k, c] x[k]: a matrix that lies the other way, for all its
+ * columns. The bits of a product with its transpose. */
+void step_product_columns(struct step *step, const struct view *w, const struct act *x,
+                          struct act *y, size_t first_row);
+/* The bias of an expert, decoded; NULL in *values when the model has none. Until the next call. */
+enum status step_expert_bias(struct step *step, uint32_t layer, uint32_t expert, enum role role,
+                             const float **values, struct error *err);
+/* Chooses the experts of every token from step->router, which is changed. */
+void step_route(struct step *step, uint32_t layer);
+/* Shapes expert_x, expert_gate, expert_up and expert_both for the tokens of an expert and gathers
+ * their step->x. */
+void step_gather(struct step *step, uint32_t expert);
 const float *step_vector(const struct step *step, uint32_t layer,
                          enum role role); /* NULL when absent */
+/* Tells the provider what comes next, as far as it has room and it is known. */
+void step_hint(struct step *step);
 /* Releases the last lease; must have used every piece. */
 void step_end(struct step *step);
 /* After a failure inside a pass: releases the lease; the step cannot go on. */

@@ -93,12 +93,12 @@ static void rig_begin(struct rig *rig, size_t room) {
     size_t bytes = kv_layer_bytes(KV_F32, TINY_KV_HEADS, TINY_HEAD_DIM, TINY_HEAD_DIM);
     assert_int_equal(slab_init(&rig->pool, bytes * TINY_LAYERS, &err), SL_OK);
     for (size_t i = 0; i < TINY_LAYERS; i++)
-        rig->layers[i] = (struct kv_layer){rig->pool.data + i * bytes,
-                                           bytes * TINY_LAYERS,
-                                           KV_F32,
-                                           TINY_KV_HEADS,
-                                           TINY_HEAD_DIM,
-                                           TINY_HEAD_DIM};
+        rig->layers[i] = (struct kv_layer){.base = rig->pool.data + i * bytes,
+                                           .page_bytes = bytes * TINY_LAYERS,
+                                           .dtype = KV_F32,
+                                           .kv_heads = TINY_KV_HEADS,
+                                           .head_dim = TINY_HEAD_DIM,
+                                           .value_dim = TINY_HEAD_DIM};
 }
 
 static void rig_end(struct rig *rig) {
@@ -116,7 +116,7 @@ static void rig_end(struct rig *rig) {
 
 static enum status run_pass(struct rig *rig, size_t logits, struct error *err) {
     struct step *step = rig->step;
-    rig->token = (struct kv_token){0, &page};
+    rig->token = (struct kv_token){.pages = &page};
     step->kv_layers = rig->layers;
     step->tokens = 1;
     step->ids = &id;

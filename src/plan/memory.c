@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 
+#include <math.h>
 #include <string.h>
 
 #define BLOCK_BYTES_LEAST ((size_t)64 << 10)
@@ -70,12 +71,22 @@ static enum status find_items(struct memory *memory, struct error *err) {
     struct layout_item *items;
     size_t count;
     TRY(model_layout_items(memory->model, &items, &count, err));
+    uint64_t expert_values = 0;
     for (size_t i = 0; i < count; i++) {
-        uint64_t values = 1;
-        for (uint32_t d = 0; d < items[i].tensor->dims; d++)
-            values *= items[i].tensor->shape[d];
-        memory->values += values;
+        const struct tensor *tensor = items[i].tensor;
+        uint64_t all = layout_rows(tensor), rows = items[i].row_count;
+        uint64_t columns = tensor->dims == 0 ? 1 : tensor->shape[tensor->dims - 1];
+        rows = rows == 0 ? all : rows;
+        if (!role_is_expert(role_of_key(items[i].key))) {
+            memory->values += rows * columns;
+            continue;
+        }
+        expert_values += rows * columns;
+        memory->expert_bytes += tensor->bytes / all * rows;
     }
+    const struct mixture *mixture = &memory->model->config.mixture;
+    if (mixture->count > 0)
+        memory->values += expert_values / mixture->count * mixture->used;
     enum status status = find_ways(memory, items, count, err);
     mem_free(items);
     return status;
@@ -115,6 +126,15 @@ void memory_set_rows(struct memory *memory, const struct plan_rows *rows) {
 
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count) {
     return slab_count == 0 ? way->slab_bytes_sum : way->slab_bytes_max * slab_count;
+}
+
+uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way *way,
+                           size_t tokens) {
+    const struct mixture *mixture = &memory->model->config.mixture;
+    if (mixture->count == 0)
+        return way->read_bytes;
+    double missed = pow(1.0 - (double)mixture->used / mixture->count, (double)tokens);
+    return way->read_bytes - (uint64_t)(missed * (double)memory->expert_bytes);
 }
 
 uint64_t memory_work(const struct memory *memory, const struct memory_load *load) {

@@ -35,7 +35,8 @@ struct memory {
     size_t longest_pages;                       /* of the longest row */
     struct memory_way ways[SL_MEMORY_WAYS_MAX]; /* block sizes in rising order */
     size_t way_count;
-    uint64_t values; /* of all matrices: multiply-adds for one token */
+    uint64_t values;       /* of the matrices that a token is multiplied with: its multiply-adds */
+    uint64_t expert_bytes; /* of weights that a pass reads only if tokens are routed to them */
 };
 
 /* Rows that are in together, tokens of a pass, pages. */
@@ -53,6 +54,10 @@ void memory_set_rows(struct memory *memory, const struct plan_rows *rows);
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count);
 /* Step, engine, and what the job keeps for each row that is in. */
 uint64_t memory_work(const struct memory *memory, const struct memory_load *load);
+/* Bytes of weights that a pass of so many tokens is expected to read, if its tokens were routed to
+ * experts at random. */
+uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way *way,
+                           size_t tokens);
 /* All of it. */
 uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,
                       const struct memory_load *load);

@@ -316,7 +316,7 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     plan->pass_tokens = load->pass_tokens;
     plan->slab_count = choice->slab_count;
     plan->block_bytes_max = choice->way->block_bytes_max;
-    plan->pass_bytes = is_resident ? 0 : choice->way->read_bytes;
+    plan->pass_bytes = is_resident ? 0 : memory_pass_bytes(memory, choice->way, load->batch);
     snprintf(plan->batch_reason, sizeof plan->batch_reason, "%s", choice->batch_reason);
     /* Pages count once they are used, and where rows wait for their turn the last one inside leaves
      * half a row free on average. */
@@ -345,7 +345,8 @@ static void fill_time(const struct memory *memory, struct plan *plan) {
     double compute = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
     plan->read_bytes_per_second = ASSUMED_READ_RATE;
     plan->rate_source = "not measured yet: assumed";
-    double read = (double)memory->ways[0].read_bytes / (double)ASSUMED_READ_RATE;
+    uint64_t bytes = is_streamed ? plan->pass_bytes : memory->ways[0].read_bytes;
+    double read = (double)bytes / (double)ASSUMED_READ_RATE;
     plan->pass_seconds = is_streamed && read > compute ? read : compute;
     plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
 }

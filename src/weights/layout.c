@@ -52,14 +52,33 @@ static uint64_t row_bytes_of(const struct tensor *tensor) {
     return tensor->bytes / layout_rows(tensor);
 }
 
+/* An item as it is cut: a whole one counts as one long row. */
+static uint64_t slice_rows(const struct layout_item *item) {
+    return item->row_count != 0 ? item->row_count : layout_rows(item->tensor);
+}
+
+static uint64_t item_rows(const struct layout_item *item) {
+    return item->is_whole ? 1 : slice_rows(item);
+}
+
+static uint64_t item_row_bytes(const struct layout_item *item) {
+    return row_bytes_of(item->tensor) * (item->is_whole ? slice_rows(item) : 1);
+}
+
+static uint64_t item_offset(const struct layout_item *item) {
+    return item->tensor->offset + item->first_row * row_bytes_of(item->tensor);
+}
+
 static uint64_t align_up(uint64_t bytes) {
     return (bytes + SL_IO_ALIGN - 1) / SL_IO_ALIGN * SL_IO_ALIGN;
 }
 
-/* Memory for a single row, wherever in the tensor it lies. */
-static uint64_t row_room(const struct tensor *tensor) {
-    uint64_t row_bytes = row_bytes_of(tensor);
-    bool is_aligned = tensor->offset % SL_IO_ALIGN == 0 && row_bytes % SL_IO_ALIGN == 0;
+/* Memory for a single row, wherever in the tensor it lies; of a whole item, where it does. */
+static uint64_t row_room(const struct layout_item *item) {
+    uint64_t row_bytes = item_row_bytes(item);
+    if (item->is_whole)
+        return align_up(item_offset(item) % SL_IO_ALIGN + row_bytes);
+    bool is_aligned = item_offset(item) % SL_IO_ALIGN == 0 && row_bytes % SL_IO_ALIGN == 0;
     return is_aligned ? row_bytes : align_up(SL_IO_ALIGN - 1 + row_bytes);
 }
 
@@ -119,11 +138,11 @@ static bool reserve(struct range **ranges, size_t *cap, size_t need) {
     return true;
 }
 
-static struct range rows_range(const struct tensor *tensor, uint64_t first_row, uint64_t rows) {
-    uint64_t row_bytes = row_bytes_of(tensor);
+static struct range rows_range(const struct layout_item *item, uint64_t first_row, uint64_t rows) {
+    uint64_t row_bytes = item_row_bytes(item);
     return (struct range){
-        .file = tensor->file,
-        .offset = tensor->offset + first_row * row_bytes,
+        .file = item->tensor->file,
+        .offset = item_offset(item) + first_row * row_bytes,
         .bytes = rows * row_bytes,
     };
 }
@@ -136,9 +155,9 @@ static enum status rest_bytes(struct maker *maker, uint64_t *out, struct error *
     for (size_t i = maker->item; i < maker->count; i++) {
         if (i > maker->item && maker->items[i].starts_block)
             break;
-        const struct tensor *tensor = maker->items[i].tensor;
+        const struct layout_item *item = &maker->items[i];
         uint64_t first_row = i == maker->item ? maker->row : 0;
-        struct range range = rows_range(tensor, first_row, layout_rows(tensor) - first_row);
+        struct range range = rows_range(item, first_row, item_rows(item) - first_row);
         if (!reserve(&maker->rest, &maker->rest_cap, count + 1))
             return error_memory(err, (count + 1) * sizeof range, "the layout");
         insert(maker->rest, &count, &range);
@@ -198,7 +217,7 @@ static bool add_piece(struct maker *maker, uint64_t rows) {
         .view =
             {
                 .dtype = item->tensor->dtype,
-                .rows = (size_t)rows,
+                .rows = (size_t)(item->is_whole ? slice_rows(item) : rows),
                 .columns = (size_t)columns_of(item->tensor),
                 .row_bytes = (size_t)row_bytes_of(item->tensor),
             },
@@ -217,8 +236,8 @@ static enum status fill_block(struct maker *maker, struct block *block, struct e
         const struct layout_item *item = &maker->items[maker->item];
         if (maker->range_count > 0 && maker->row == 0 && item->starts_block)
             break;
-        uint64_t left = layout_rows(item->tensor) - maker->row;
-        struct range range = rows_range(item->tensor, maker->row, left);
+        uint64_t left = item_rows(item) - maker->row;
+        struct range range = rows_range(item, maker->row, left);
         range.piece = maker->layout->piece_count;
         if (!reserve(&maker->ranges, &maker->range_cap, maker->range_count + 1))
             return error_memory(err, (maker->range_count + 1) * sizeof range, "the layout");
@@ -299,28 +318,32 @@ static enum status check_items(const struct layout_item *items, size_t count, si
                          count, UINT32_MAX);
     uint64_t sum = 0, room_max = 0;
     const struct tensor *widest = NULL;
+    bool is_widest_whole = false;
     for (size_t i = 0; i < count; i++) {
         const struct tensor *tensor = items[i].tensor;
         if (tensor->bytes == 0)
             return error_set(err, SL_ERR_ENV, "tensor \"%.*s\" has no values",
                              STR_ARG(tensor->name));
         must(tensor->bytes % layout_rows(tensor) == 0); /* index_add has checked the size */
-        if (__builtin_add_overflow(sum, tensor->bytes, &sum) || sum > LAYOUT_BYTES_MAX)
+        must(items[i].first_row + slice_rows(&items[i]) <= layout_rows(tensor));
+        uint64_t bytes = slice_rows(&items[i]) * row_bytes_of(tensor);
+        if (__builtin_add_overflow(sum, bytes, &sum) || sum > LAYOUT_BYTES_MAX)
             return error_set(err, SL_ERR_ENV,
                              "the matrices up to tensor \"%.*s\" have more than 2^56 "
                              "bytes",
                              STR_ARG(tensor->name));
-        if (row_room(tensor) > room_max) {
-            room_max = row_room(tensor);
+        if (row_room(&items[i]) > room_max) {
+            room_max = row_room(&items[i]);
             widest = tensor;
+            is_widest_whole = items[i].is_whole;
         }
     }
     if (room_max > bytes_max)
-        return error_set(
-            err, SL_ERR_ENV,
-            "a row of tensor \"%.*s\" needs a block of %llu bytes, and a block may have "
-            "%zu",
-            STR_ARG(widest->name), (unsigned long long)room_max, bytes_max);
+        return error_set(err, SL_ERR_ENV,
+                         "%s of tensor \"%.*s\" needs a block of %llu bytes, and a block may have "
+                         "%zu",
+                         is_widest_whole ? "a part" : "a row", STR_ARG(widest->name),
+                         (unsigned long long)room_max, bytes_max);
     return SL_OK;
 }
 

@@ -23,6 +23,8 @@ struct layout_item {
     const struct tensor *tensor; /* a matrix [rows, columns]; one dimension counts as one row */
     uint32_t key;                /* the caller's name for it; comes back in the pieces */
     bool starts_block;
+    bool is_whole;                 /* all its rows in one piece: it is never cut */
+    uint64_t first_row, row_count; /* a slice of the tensor's rows; row_count 0: all of them */
 };
 
 /* Rows of an item inside a block. */
@@ -51,7 +53,8 @@ struct layout {
     uint64_t read_bytes;     /* of weights in a pass */
 };
 
-/* Rows of a tensor as the layout counts them: all dimensions but the last, at least 1. */
+/* Rows of a tensor as the layout counts them: all dimensions but the last, at least 1. So expert e
+ * of a stack [experts, rows, columns] is the slice of rows from e x rows on. */
 uint64_t layout_rows(const struct tensor *tensor);
 /* bytes_max: of a block's memory, cut to SL_BLOCK_BYTES_MAX; must hold the largest single row and
  * its alignment (else SL_ERR_ENV, naming the least that would do). What lies between two

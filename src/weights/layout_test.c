@@ -46,7 +46,8 @@ static void add(struct world *world, uint32_t file, uint64_t offset, uint64_t ro
                                         .file = file,
                                         .offset = offset,
                                         .bytes = rows * row_bytes};
-    world->items[i] = (struct layout_item){&world->tensors[i], (uint32_t)(100 + i), false};
+    world->items[i] =
+        (struct layout_item){.tensor = &world->tensors[i], .key = (uint32_t)(100 + i)};
 }
 
 static struct layout make(struct world *world, size_t bytes_max) {
@@ -359,8 +360,73 @@ static void layout_survives_lack_of_memory(void **state) {
     }
 }
 
+/* Experts in a stack: [8 x 64 rows, 128 bytes] from byte 4096 on. */
+static void slices_of_a_stack_lie_at_their_rows(void **state) {
+    (void)state;
+    struct world world;
+    world_init(&world);
+    add(&world, 0, 4096, 8 * 64, 128);
+    world.count = 3;
+    for (size_t i = 0; i < 3; i++) {
+        const size_t experts[3] = {1, 5, 7};
+        world.items[i] = (struct layout_item){.tensor = &world.tensors[0],
+                                              .key = (uint32_t)experts[i],
+                                              .starts_block = true,
+                                              .first_row = experts[i] * 64,
+                                              .row_count = 64};
+    }
+    struct layout layout = make(&world, MIB);
+    assert_int_equal(layout.block_count, 3);
+    assert_int_equal(layout.read_bytes, 3 * 64 * 128);
+    for (size_t b = 0; b < 3; b++) {
+        const struct piece *piece = &layout.pieces[layout.blocks[b].first_piece];
+        assert_int_equal(layout.blocks[b].read_count, 1);
+        assert_int_equal(layout.reads[b].offset, 4096 + piece->key * 64 * 128);
+        assert_int_equal(layout.reads[b].bytes, 64 * 128);
+        assert_int_equal(piece->first_row, 0); /* counted from the slice's own first row */
+        assert_int_equal(piece->view.rows, 64);
+    }
+    layout_release(&layout);
+    /* The same slices in blocks of a page: 31 or 32 rows each, in order. */
+    layout = make(&world, 8192);
+    for (size_t p = 0, row = 0; p < layout.piece_count; p++) {
+        const struct piece *piece = &layout.pieces[p];
+        assert_int_equal(piece->first_row, row);
+        row = (row + piece->view.rows) % 64;
+        assert_int_equal(layout.reads[p].offset, 4096 + (piece->key * 64 + piece->first_row) * 128);
+    }
+    layout_release(&layout);
+}
+
+static void whole_items_are_never_cut(void **state) {
+    (void)state;
+    struct world world;
+    struct layout layout;
+    struct error err = {0};
+    world_init(&world);
+    add(&world, 0, 0, 100, 128);
+    add(&world, 0, 12800, 100, 128);
+    world.items[1].is_whole = true; /* 12800 bytes, 4 pages from byte 12800 on */
+    layout = make(&world, 16384);
+    size_t pieces = 0;
+    for (size_t p = 0; p < layout.piece_count; p++) {
+        if (layout.pieces[p].item != 1)
+            continue;
+        pieces++;
+        assert_int_equal(layout.pieces[p].view.rows, 100);
+        assert_int_equal(layout.pieces[p].view.row_bytes, 128);
+        assert_int_equal(layout.pieces[p].first_row, 0);
+    }
+    assert_int_equal(pieces, 1);
+    layout_release(&layout);
+    assert_int_equal(layout_init(&layout, &world.index, world.items, 2, 12288, &err), SL_ERR_ENV);
+    assert_non_null(strstr(err.text, "a part of tensor"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_of_a_stack_lie_at_their_rows),
+        cmocka_unit_test(whole_items_are_never_cut),
         cmocka_unit_test(layout_keeps_its_promises_for_random_tensors),
         cmocka_unit_test(layout_cuts_by_rows_into_equal_shares),
         cmocka_unit_test(layout_leaves_no_scrap_of_a_matrix),

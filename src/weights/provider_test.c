@@ -55,7 +55,8 @@ static int make_model(void **state) {
                                      .shape = {rows, 150},
                                      .offset = offset,
                                      .bytes = rows * 300};
-        items[TENSORS - 1 - i] = (struct layout_item){&tensors[i], (uint32_t)i, i % 3 == 0};
+        items[TENSORS - 1 - i] = (struct layout_item){
+            .tensor = &tensors[i], .key = (uint32_t)i, .starts_block = i % 3 == 0};
     }
     return layout_init(&layout, &model, items, TENSORS, BLOCK_BYTES, &err) != SL_OK;
 }
@@ -278,7 +279,8 @@ static void resident_takes_hints_as_it_has_places(void **state) {
     struct layout many;
     struct error err = {0};
     for (size_t i = 0; i < TENSORS; i++)
-        items[i] = (struct layout_item){&tensors[i], (uint32_t)i, true};
+        items[i] =
+            (struct layout_item){.tensor = &tensors[i], .key = (uint32_t)i, .starts_block = true};
     assert_int_equal(layout_init(&many, &model, items, TENSORS, 8192, &err), SL_OK);
     assert_true(many.block_count > 100);
     struct provider_options options = {.chunk_bytes = 4096};

@@ -35,6 +35,7 @@ void cpu_attention(struct backend *backend, const struct attention_args *args, c
     must(kv->kv_heads > 0 && args->heads % kv->kv_heads == 0);
     must(kv->head_dim > 0 && kv->head_dim <= SL_HEAD_DIM_MAX);
     must(kv->value_dim > 0 && kv->value_dim <= SL_HEAD_DIM_MAX);
+    must(!kv->shares_values || kv->value_dim <= kv->head_dim);
     must(q->features == (size_t)args->heads * kv->head_dim);
     must(out->features == (size_t)args->heads * kv->value_dim);
     must(q->tokens == out->tokens);

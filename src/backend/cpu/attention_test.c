@@ -11,6 +11,8 @@ struct scene {
     uint32_t pages[PAGES];
     struct kv_token tokens[40];
     struct attention_args args;
+    bool has_sinks;
+    float sinks[32]; /* at least a head */
     struct act q, out;
 };
 
@@ -43,6 +45,8 @@ static size_t key_index(const struct kv_layer *kv, size_t head, size_t d, size_t
 }
 
 static size_t value_index(const struct kv_layer *kv, size_t head, size_t d, size_t position) {
+    if (kv->shares_values)
+        return key_index(kv, head, d, position);
     return (size_t)kv->kv_heads * kv->head_dim * SL_PAGE_TOKENS +
            (head * SL_PAGE_TOKENS + position % SL_PAGE_TOKENS) * kv->value_dim + d;
 }
@@ -55,7 +59,7 @@ static void scene_fill(struct scene *scene, size_t from, size_t to, uint64_t *st
         for (size_t head = 0; head < kv->kv_heads; head++) {
             for (size_t d = 0; d < kv->head_dim; d++)
                 put(kv, page, key_index(kv, head, d, position), state ? parity_number(state) : NAN);
-            for (size_t d = 0; d < kv->value_dim; d++)
+            for (size_t d = 0; !kv->shares_values && d < kv->value_dim; d++)
                 put(kv, page, value_index(kv, head, d, position),
                     state ? parity_number(state) : NAN);
         }
@@ -70,6 +74,7 @@ struct shape {
     enum kv_dtype dtype;
     uint32_t kv_heads, group, head_dim, value_dim, window;
     size_t tokens;
+    bool shares_values, has_sinks;
 };
 
 static struct scene scene_new(const struct shape *shape, uint64_t *state) {
@@ -77,19 +82,24 @@ static struct scene scene_new(const struct shape *shape, uint64_t *state) {
         .kv = {.dtype = shape->dtype,
                .kv_heads = shape->kv_heads,
                .head_dim = shape->head_dim,
-               .value_dim = shape->value_dim},
+               .value_dim = shape->value_dim,
+               .shares_values = shape->shares_values},
         .pages = {3, 7, 0, 5, 1, 6, 2, 4},
+        .has_sinks = shape->has_sinks,
         .q = parity_act((size_t)shape->kv_heads * shape->group * shape->head_dim, shape->tokens,
                         state),
         .out = parity_act((size_t)shape->kv_heads * shape->group * shape->value_dim, shape->tokens,
                           state),
     };
-    scene.kv.page_bytes =
-        kv_layer_bytes(shape->dtype, shape->kv_heads, shape->head_dim, shape->value_dim) + 6;
+    scene.kv.page_bytes = kv_layer_bytes(shape->dtype, shape->kv_heads, shape->head_dim,
+                                         shape->shares_values ? 0 : shape->value_dim) +
+                          6;
     scene.kv.base = test_malloc(PAGES * scene.kv.page_bytes);
     scene.args = (struct attention_args){.heads = shape->kv_heads * shape->group,
                                          .scale = 3.0f / sqrtf((float)shape->head_dim),
                                          .window = shape->window};
+    for (size_t i = 0; i < 32; i++)
+        scene.sinks[i] = 4.0f * parity_number(state);
     scene_fill(&scene, 0, POSITIONS, state);
     scene_poison(&scene, POSITIONS);
     for (size_t t = 0; t < shape->tokens; t++)
@@ -107,6 +117,7 @@ static void attend(struct backend *backend, struct scene *scene, struct act *out
     for (size_t t = 0; t < scene->q.tokens; t++)
         scene->tokens[t].pages = scene->pages;
     scene->args.kv = &scene->kv;
+    scene->args.sinks = scene->has_sinks ? scene->sinks : NULL;
     scene->args.tokens = scene->tokens;
     backend->ops->attention(backend, &scene->args, &scene->q, out);
 }
@@ -115,7 +126,7 @@ static const uint32_t dims[] = {1, 3, 8, 20, 64, 80, 128, 300};
 
 static struct shape random_shape(uint64_t *state) {
     static const uint32_t windows[] = {0, 1, 5, 16, 33, 200};
-    return (struct shape){
+    struct shape shape = {
         .dtype = parity_below(state, 2) ? KV_BF16 : KV_F32,
         .kv_heads = 1 + (uint32_t)parity_below(state, 3),
         .group = 1 + (uint32_t)parity_below(state, 9),
@@ -123,7 +134,12 @@ static struct shape random_shape(uint64_t *state) {
         .value_dim = dims[parity_below(state, 8)],
         .window = windows[parity_below(state, 6)],
         .tokens = 1 + parity_below(state, 5) * parity_below(state, 9),
+        .shares_values = parity_below(state, 3) == 0,
+        .has_sinks = parity_below(state, 2) == 0,
     };
+    if (shape.shares_values && shape.value_dim > shape.head_dim)
+        shape.value_dim = shape.head_dim;
+    return shape;
 }
 
 static void avx2_attention_has_the_bits_of_scalar(void **test) {
@@ -134,6 +150,7 @@ static void avx2_attention_has_the_bits_of_scalar(void **test) {
     for (int i = 0; i < 40; i++) {
         struct shape shape = random_shape(&state);
         struct scene scene = scene_new(&shape, &state);
+        scene.args.cap = i % 3 == 0 ? 2.5f : 0.0f;
         struct act other = parity_act(scene.out.features, shape.tokens, &state);
         attend(scalar, &scene, &scene.out);
         attend(avx2, &scene, &other);
@@ -158,6 +175,7 @@ static void avx2_attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
         struct act other = parity_act(scene.out.features, shape.tokens, &state);
         parity_fill(&scene.q, parity_special, &state);
         scene.args.scale = i % 2 ? 1.0f : 300.0f; /* shares of 0 and 1 */
+        scene.args.cap = i % 5 == 0 ? 30.0f : 0.0f;
         for (int n = 0; n < 3; n++)
             put(&scene.kv, page_of(&scene, parity_below(&state, POSITIONS)),
                 parity_below(&state, 16), parity_below(&state, 2) ? NAN : -INFINITY);
@@ -185,7 +203,14 @@ static double naive(const struct scene *scene, size_t token, size_t head, size_t
             scores[p] += (double)*act_at(&scene->q, head * kv->head_dim + i, token) *
                          (double)get(kv, page_of(scene, p), key_index(kv, kv_head, i, p));
         scores[p] *= (double)scene->args.scale;
+        if (scene->args.cap != 0.0f)
+            scores[p] = (double)scene->args.cap * tanh(scores[p] / (double)scene->args.cap);
         largest = scores[p] > largest ? scores[p] : largest;
+    }
+    if (scene->has_sinks) {
+        double sink = (double)scene->sinks[head];
+        largest = sink > largest ? sink : largest;
+        sum = exp(sink - largest);
     }
     for (size_t p = from; p <= position; p++) {
         double share = exp(scores[p] - largest);
@@ -205,6 +230,7 @@ static void attention_is_near_the_softmax_in_double(void **test) {
         struct shape shape = random_shape(&state);
         shape.tokens = 1 + parity_below(&state, 4);
         struct scene scene = scene_new(&shape, &state);
+        scene.args.cap = i % 2 == 0 ? 2.5f : 0.0f;
         attend(backend, &scene, &scene.out);
         for (size_t t = 0; t < shape.tokens; t++)
             for (size_t head = 0; head < scene.args.heads; head++)
@@ -222,7 +248,8 @@ static void equal_scores_give_the_mean_of_the_window(void **test) {
     (void)test;
     uint64_t state = 14;
     struct backend *backend = parity_backend(NULL, 1);
-    struct shape shape = {KV_F32, 2, 3, 64, 8, 0, 1};
+    struct shape shape = {
+        .dtype = KV_F32, .kv_heads = 2, .group = 3, .head_dim = 64, .value_dim = 8, .tokens = 1};
     struct scene scene = scene_new(&shape, &state);
     memset(scene.q.data, 0, act_floats(scene.q.features, 1) * sizeof(float));
     for (size_t p = 0; p < POSITIONS; p++)
@@ -237,6 +264,14 @@ static void equal_scores_give_the_mean_of_the_window(void **test) {
     scene.args.window = 4;                                /* 28 .. 31: mean 29.5 */
     attend(backend, &scene, &scene.out);
     assert_true(*act_at(&scene.out, 7, 0) == 29.5f);
+    scene.has_sinks = true; /* scores of 0 beside a sink of 0: four shares of a fifth */
+    memset(scene.sinks, 0, sizeof scene.sinks);
+    attend(backend, &scene, &scene.out);
+    assert_true(fabsf(*act_at(&scene.out, 7, 0) - 29.5f * 0.8f) <= 29.5f * 0x1p-21f);
+    scene.sinks[0] = 1e30f; /* takes it all */
+    attend(backend, &scene, &scene.out);
+    assert_true(*act_at(&scene.out, 7, 0) == 0.0f);
+    scene.has_sinks = false;
     scene.tokens[0].position = 0; /* one position: its value */
     attend(backend, &scene, &scene.out);
     assert_true(*act_at(&scene.out, 5 * 8 + 7, 0) == 100.0f);

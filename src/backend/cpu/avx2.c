@@ -35,6 +35,9 @@ const struct cpu_kernels cpu_kernels_avx2 = {
     .add = lanes_add,
     .add_bias = lanes_add_bias,
     .silu_mul = lanes_silu_mul,
+    .gelu_mul = lanes_gelu_mul,
+    .scale = lanes_scale,
+    .swiglu_clipped = lanes_swiglu_clipped,
     .rope = lanes_rope,
     .argmax = lanes_argmax,
 };

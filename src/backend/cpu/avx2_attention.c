@@ -126,18 +126,25 @@ AVX2_INLINE float largest_of(__m256 low, __m256 high, __m256 seen_low, __m256 se
     return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
 }
 
+/* Scores times the scale, and capped. */
+AVX2_INLINE void scale_scores(const struct attention_args *args, float *scores) {
+    __m256 scale = _mm256_set1_ps(args->scale);
+    _mm256_store_ps(scores, _mm256_mul_ps(_mm256_load_ps(scores), scale));
+    _mm256_store_ps(scores + 8, _mm256_mul_ps(_mm256_load_ps(scores + 8), scale));
+    if (args->cap != 0.0f)
+        for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
+            scores[slot] = num_cap(scores[slot], args->cap);
+}
+
 /* Turns the scores of a page into shares and brings maximum and sums of head h up to date. */
 AVX2_INLINE void soften(struct heads *heads, struct page *page, size_t h) {
     float *shares = page->shares[h], *sums = heads->sums[h], old = heads->largest[h];
-    __m256 scale = _mm256_set1_ps(heads->task->args->scale);
     __m256 seen_low = seen_lanes(0, page), seen_high = seen_lanes(8, page);
-    __m256 low = _mm256_mul_ps(_mm256_load_ps(shares), scale);
-    __m256 high = _mm256_mul_ps(_mm256_load_ps(shares + 8), scale);
+    scale_scores(heads->task->args, shares);
+    __m256 low = _mm256_load_ps(shares), high = _mm256_load_ps(shares + 8);
     float largest = largest_of(low, high, seen_low, seen_high);
     largest = largest > old ? largest : old;
     float shrink = largest > old ? num_exp(old - largest) : 1.0f;
-    _mm256_store_ps(shares, low);
-    _mm256_store_ps(shares + 8, high);
     for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
         shares[slot] = num_exp(shares[slot] - largest);
     low = _mm256_and_ps(_mm256_load_ps(shares), seen_low);
@@ -194,16 +201,78 @@ AVX2_INLINE void add_values(struct heads *heads, const struct page *pages, size_
         _mm256_store_ps(heads->out + h * stride + d + 8 * v, out[h][v]);
 }
 
+/* Eight rows of eight become eight columns. */
+AVX2_INLINE void transpose_rows(__m256 row[8]) {
+    __m256 pair[8], quad[8];
+    AVX2_UNROLL
+    for (size_t i = 0; i < 8; i += 2) {
+        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+    }
+    AVX2_UNROLL
+    for (size_t i = 0; i < 8; i += 4)
+        AVX2_UNROLL
+    for (size_t j = 0; j < 2; j++) {
+        quad[i + 2 * j] = _mm256_shuffle_ps(pair[i + j], pair[i + j + 2], 0x44);
+        quad[i + 2 * j + 1] = _mm256_shuffle_ps(pair[i + j], pair[i + j + 2], 0xEE);
+    }
+    AVX2_UNROLL
+    for (size_t i = 0; i < 4; i++) {
+        row[i] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20);
+        row[i + 4] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31);
+    }
+}
+
+/* add_values for 8 outputs where keys serve as values: positions run fastest there, so the 8 x 16
+ * numbers are turned first. */
+AVX2_INLINE void add_shared_values(struct heads *heads, const struct page *pages, size_t len,
+                                   size_t d, size_t count, enum kv_dtype dtype) {
+    size_t value_dim = heads->task->args->kv->value_dim, stride = (value_dim + 7) / 8 * 8;
+    _Alignas(32) float turned[SL_PAGE_TOKENS][8];
+    __m256 out[GROUP_MAX];
+    AVX2_UNROLL
+    for (size_t h = 0; h < count; h++)
+        out[h] = _mm256_load_ps(heads->out + h * stride + d);
+    for (const struct page *page = pages; page < pages + len; page++) {
+        for (size_t half = 0; half < SL_PAGE_TOKENS; half += 8) {
+            __m256 row[8];
+            AVX2_UNROLL
+            for (size_t i = 0; i < 8; i++)
+                row[i] = load_elements(page->keys, (d + i) * SL_PAGE_TOKENS + half, dtype);
+            transpose_rows(row);
+            AVX2_UNROLL
+            for (size_t i = 0; i < 8; i++)
+                _mm256_store_ps(turned[half + i], row[i]);
+        }
+        AVX2_UNROLL
+        for (size_t h = 0; h < count; h++)
+            out[h] = _mm256_mul_ps(out[h], _mm256_broadcast_ss(&page->shrink[h]));
+        for (size_t slot = page->from; slot < page->to; slot++) {
+            __m256 value = _mm256_load_ps(turned[slot]);
+            AVX2_UNROLL
+            for (size_t h = 0; h < count; h++)
+                out[h] =
+                    _mm256_fmadd_ps(_mm256_broadcast_ss(&page->shares[h][slot]), value, out[h]);
+        }
+    }
+    AVX2_UNROLL
+    for (size_t h = 0; h < count; h++)
+        _mm256_store_ps(heads->out + h * stride + d, out[h]);
+}
+
 /* The outputs past the last multiple of 8, one by one. */
 AVX2_INLINE void add_last_values(struct heads *heads, const struct page *page, size_t h,
                                  enum kv_dtype dtype) {
-    size_t value_dim = heads->task->args->kv->value_dim, stride = (value_dim + 7) / 8 * 8;
+    const struct kv_layer *kv = heads->task->args->kv;
+    size_t value_dim = kv->value_dim, stride = (value_dim + 7) / 8 * 8;
+    const uint8_t *values = kv->shares_values ? page->keys : page->values;
     for (size_t d = value_dim / 8 * 8; d < value_dim; d++) {
         float *out = heads->out + h * stride + d;
         *out *= page->shrink[h];
-        for (size_t slot = page->from; slot < page->to; slot++)
-            *out = num_fma(page->shares[h][slot],
-                           load_element(page->values, slot * value_dim + d, dtype), *out);
+        for (size_t slot = page->from; slot < page->to; slot++) {
+            size_t at = kv->shares_values ? d * SL_PAGE_TOKENS + slot : slot * value_dim + d;
+            *out = num_fma(page->shares[h][slot], load_element(values, at, dtype), *out);
+        }
     }
 }
 
@@ -216,6 +285,8 @@ AVX2_INLINE void attend_batch(struct heads *heads, struct page *pages, size_t le
     for (size_t p = 0; p < len; p++)
         for (size_t h = 0; h < count; h++)
             soften(heads, &pages[p], h);
+    for (; heads->task->args->kv->shares_values && d + 8 <= value_dim; d += 8)
+        add_shared_values(heads, pages, len, d, count, dtype);
     for (; d + 8 * vectors <= value_dim; d += 8 * vectors)
         add_values(heads, pages, len, d, (struct width){count, vectors}, dtype);
     for (; d + 8 <= value_dim; d += 8)
@@ -269,6 +340,8 @@ static struct offsets offsets_of(const struct kv_layer *kv, size_t kv_head) {
     size_t element = kv_value_bytes(kv->dtype);
     size_t key_bytes = kv->head_dim * SL_PAGE_TOKENS * element;
     size_t value_bytes = kv->value_dim * SL_PAGE_TOKENS * element;
+    if (kv->shares_values)
+        return (struct offsets){kv_head * key_bytes, kv_head * key_bytes};
     return (struct offsets){kv_head * key_bytes, kv->kv_heads * key_bytes + kv_head * value_bytes};
 }
 
@@ -315,13 +388,14 @@ static void walk_pages(struct heads *heads, size_t kv_head) {
 /* Takes the queries of the heads out of their lane and begins the softmax. */
 AVX2 static void begin_heads(struct heads *heads) {
     const struct kv_layer *kv = heads->task->args->kv;
+    const float *sinks = heads->task->args->sinks;
     size_t stride = ((size_t)kv->value_dim + 7) / 8 * 8;
     for (size_t h = 0; h < heads->count; h++) {
         const float *query =
             act_at(heads->task->q, (heads->first + h) * kv->head_dim, heads->token);
         for (size_t d = 0; d < kv->head_dim; d++)
             heads->query[d * GROUP_MAX + h] = query[d * SL_LANES];
-        heads->largest[h] = -INFINITY;
+        heads->largest[h] = sinks != NULL ? sinks[heads->first + h] : -INFINITY;
     }
     memset(heads->out, 0, heads->count * stride * sizeof(float));
     memset(heads->sums, 0, sizeof heads->sums);
@@ -330,11 +404,14 @@ AVX2 static void begin_heads(struct heads *heads) {
 /* Divides by the sum of shares and puts the outputs into their lane. */
 AVX2 static void end_heads(struct heads *heads) {
     size_t value_dim = heads->task->args->kv->value_dim, stride = (value_dim + 7) / 8 * 8;
+    const float *sinks = heads->task->args->sinks;
     for (size_t h = 0; h < heads->count; h++) {
         float *to = act_at(heads->task->out, (heads->first + h) * value_dim, heads->token);
         float sum = 0.0f, *out = heads->out + h * stride;
         for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
             sum += heads->sums[h][slot];
+        if (sinks != NULL)
+            sum += num_exp(sinks[heads->first + h] - heads->largest[h]);
         for (size_t d = 0; d < stride; d += 8)
             _mm256_store_ps(out + d, _mm256_div_ps(_mm256_load_ps(out + d), _mm256_set1_ps(sum)));
         for (size_t d = 0; d < value_dim; d++)

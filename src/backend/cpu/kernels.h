@@ -80,6 +80,9 @@ struct cpu_kernels {
     void (*add)(const float *x, float *y, size_t count); /* y[i] += x[i]; count % 16 == 0 */
     void (*add_bias)(const float *bias, float *y, size_t features); /* of one tile */
     void (*silu_mul)(const float *gate, float *up, size_t count);   /* count % 16 == 0 */
+    void (*gelu_mul)(const float *gate, float *up, size_t count);   /* likewise */
+    void (*scale)(float scale, float cap, float *y, size_t count);  /* likewise */
+    void (*swiglu_clipped)(const float *gate, float *up, size_t count, float alpha, float limit);
     void (*rope)(const struct cpu_rope *rope, float *x); /* x: the features of the head */
     /* For each lane of a tile the index of the largest value (ties: lowest; NaN never). */
     void (*argmax)(const float *x, size_t features, uint32_t best[SL_LANES]);
@@ -129,7 +132,7 @@ static inline void cpu_decode(const struct cpu_decoders *decoders, const struct 
 void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
                     size_t count, float *scratch);
 
-/* The functions of the ops table. product.c, attention.c, ops.c. */
+/* The functions of the ops table. product.c, attention.c, ops.c, moves.c. */
 void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,
                  size_t first_row);
 void cpu_attention(struct backend *backend, const struct attention_args *args, const struct act *q,
@@ -140,12 +143,22 @@ void cpu_rms_norm(struct backend *backend, const struct act *x, const float *wei
 void cpu_add(struct backend *backend, const struct act *x, struct act *y);
 void cpu_add_bias(struct backend *backend, const float *bias, struct act *y);
 void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *up);
+void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up);
+void cpu_scale(struct backend *backend, float scale, float cap, struct act *y);
+void cpu_swiglu_clipped(struct backend *backend, const struct act *gate, float alpha, float limit,
+                        struct act *up);
 void cpu_rope(struct backend *backend, const struct rope_table *table, size_t heads,
               size_t head_dim, struct act *x);
 void cpu_kv_write(struct backend *backend, const struct kv_layer *kv, const struct kv_token *tokens,
                   const struct act *k, const struct act *v);
 void cpu_select(struct backend *backend, const struct act *x, const uint32_t *columns, size_t count,
                 struct act *y);
+void cpu_scatter_add(struct backend *backend, const struct act *x, const uint32_t *columns,
+                     const float *weights, struct act *y);
+void cpu_copy(struct backend *backend, const struct act *x, const struct feature_range *range,
+              struct act *y);
+void cpu_columns(struct backend *backend, const struct view *w, size_t first, size_t count,
+                 float *out);
 void cpu_argmax(struct backend *backend, const struct act *x, uint32_t *out);
 
 #endif

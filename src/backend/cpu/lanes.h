@@ -58,6 +58,29 @@ static LANES_TARGET void lanes_silu_mul(const float *restrict gate, float *restr
         up[i] *= num_silu(gate[i]);
 }
 
+static LANES_TARGET void lanes_gelu_mul(const float *restrict gate, float *restrict up,
+                                        size_t count) {
+    for (size_t i = 0; i < count; i++)
+        up[i] *= num_gelu(gate[i]);
+}
+
+static LANES_TARGET void lanes_scale(float scale, float cap, float *y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        y[i] *= scale;
+    for (size_t i = 0; cap != 0.0f && i < count; i++)
+        y[i] = num_cap(y[i], cap);
+}
+
+static LANES_TARGET void lanes_swiglu_clipped(const float *restrict gate, float *restrict up,
+                                              size_t count, float alpha, float limit) {
+    for (size_t i = 0; i < count; i++) {
+        float low = num_select(gate[i] > limit, limit, gate[i]);
+        float wide = num_select(up[i] < -limit, -limit, up[i]);
+        wide = num_select(wide > limit, limit, wide);
+        up[i] = (wide + 1.0f) * (low * num_sigmoid(alpha * low));
+    }
+}
+
 static LANES_TARGET void lanes_rope(const struct cpu_rope *rope, float *x) {
     size_t half = rope->half, step = rope->is_interleaved ? 2 : 1;
     size_t apart = rope->is_interleaved ? 1 : half; /* features from one of a pair to the other */

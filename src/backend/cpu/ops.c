@@ -16,6 +16,7 @@ struct ops_run {
     size_t parts;            /* items of a tile */
     size_t group;
     float number; /* eps or scale */
+    float cap;
     const struct view *rows;
     const struct rope_table *table;
     const struct kv_layer *kv;
@@ -98,6 +99,33 @@ void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *u
     must(gate->features == up->features && gate->tokens == up->tokens);
     struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
     share_slices(backend, silu_mul_item, &run);
+}
+
+static void gelu_mul_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct ops_run *run = ctx;
+    struct slice slice = slice_of(run, item);
+    run->cpu->kernels->gelu_mul(run->x->data + slice.offset, run->y->data + slice.offset,
+                                slice.features * SL_LANES);
+}
+
+void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up) {
+    must(gate->features == up->features && gate->tokens == up->tokens);
+    struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
+    share_slices(backend, gelu_mul_item, &run);
+}
+
+static void scale_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct ops_run *run = ctx;
+    struct slice slice = slice_of(run, item);
+    run->cpu->kernels->scale(run->number, run->cap, run->y->data + slice.offset,
+                             slice.features * SL_LANES);
+}
+
+void cpu_scale(struct backend *backend, float scale, float cap, struct act *y) {
+    struct ops_run run = {.cpu = cpu_from(backend), .y = y, .number = scale, .cap = cap};
+    share_slices(backend, scale_item, &run);
 }
 
 static void rms_norm_item(void *ctx, size_t item, size_t worker) {
@@ -189,6 +217,8 @@ static void kv_write_item(void *ctx, size_t item, size_t worker) {
     const float *from = act_at(run->k, 0, item);
     for (size_t f = 0; f < key_features; f++)
         kv_put(kv->dtype, keys, f * SL_PAGE_TOKENS + slot, from[f * SL_LANES]);
+    if (kv->shares_values)
+        return;
     from = act_at(run->v, 0, item);
     for (size_t head = 0; head < kv->kv_heads; head++)
         for (size_t d = 0; d < value_dim; d++)
@@ -199,7 +229,9 @@ static void kv_write_item(void *ctx, size_t item, size_t worker) {
 void cpu_kv_write(struct backend *backend, const struct kv_layer *kv, const struct kv_token *tokens,
                   const struct act *k, const struct act *v) {
     must(k->features == (size_t)kv->kv_heads * kv->head_dim);
-    must(v->features == (size_t)kv->kv_heads * kv->value_dim);
+    if (kv->shares_values)
+        v = k;
+    must(kv->shares_values || v->features == (size_t)kv->kv_heads * kv->value_dim);
     must(k->tokens == v->tokens);
     struct ops_run run = {.cpu = cpu_from(backend), .kv = kv, .tokens = tokens, .k = k, .v = v};
     share_out(backend, kv_write_item, &run, k->tokens, k->tokens * (k->features + v->features));

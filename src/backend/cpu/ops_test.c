@@ -26,8 +26,8 @@ static struct act copy_of(const struct act *act) {
 }
 
 static void run_all(struct backend *backend, const struct act *x, const float *vector,
-                    const struct rope_table *table, struct act out[5]) {
-    for (size_t i = 0; i < 5; i++)
+                    const struct rope_table *table, struct act out[8]) {
+    for (size_t i = 0; i < 8; i++)
         out[i] = copy_of(x);
     backend->ops->rms_norm(backend, x, vector, x->features, 1e-5f, &out[0]);
     backend->ops->rms_norm(backend, &out[1], vector, x->features / 2, 1e-6f, &out[1]);
@@ -35,6 +35,9 @@ static void run_all(struct backend *backend, const struct act *x, const float *v
     backend->ops->add(backend, x, &out[2]);
     backend->ops->silu_mul(backend, x, &out[3]);
     backend->ops->rope(backend, table, 2, x->features / 2, &out[4]);
+    backend->ops->gelu_mul(backend, x, &out[5]);
+    backend->ops->scale(backend, 0.22f, 0.0f, &out[6]);
+    backend->ops->scale(backend, 0.125f, 30.0f, &out[7]);
 }
 
 static void avx2_operations_have_the_bits_of_scalar(void **test) {
@@ -44,7 +47,7 @@ static void avx2_operations_have_the_bits_of_scalar(void **test) {
     for (int i = 0; i < 60; i++) {
         size_t features = 4 * (1 + parity_below(&state, 180)),
                tokens = 1 + parity_below(&state, 40);
-        struct act x = parity_act(features, tokens, &state), one[5], two[5];
+        struct act x = parity_act(features, tokens, &state), one[8], two[8];
         parity_fill(&x, i % 2 ? parity_special : parity_number, &state);
         for (size_t f = 0; f < features * SL_LANES; f++) /* also where exp under- and overflows */
             x.data[f] *= parity_below(&state, 2) ? 1.0f : 200.0f;
@@ -57,7 +60,7 @@ static void avx2_operations_have_the_bits_of_scalar(void **test) {
                                    .is_interleaved = i % 3 == 0};
         run_all(pair.scalar, &x, vector, &table, one);
         run_all(pair.avx2, &x, vector, &table, two);
-        for (size_t n = 0; n < 5; n++) {
+        for (size_t n = 0; n < 8; n++) {
             parity_assert_acts(&one[n], &two[n], "operation");
             act_release(&one[n]);
             act_release(&two[n]);
@@ -137,6 +140,41 @@ static void silu_mul_and_add_are_near_their_formulas(void **test) {
 
 /* Turning by 90 degrees (cosine 0, sine 1) sends (a, b) to (-b, a); by 180, to (-a, -b). Features
  * past `rotary` stay. */
+static void gelu_mul_and_scale_are_near_their_formulas(void **test) {
+    (void)test;
+    uint64_t state = 29;
+    struct backend *backend = parity_backend(NULL, 2);
+    struct act gate = parity_act(700, 50, &state), up = parity_act(700, 50, &state);
+    struct act out = copy_of(&up), capped = copy_of(&up);
+    for (size_t i = 0; i < act_floats(700, 50); i++) {
+        gate.data[i] *= 6.0f;
+        capped.data[i] *= 100.0f;
+    }
+    struct act raw = copy_of(&capped);
+    backend->ops->gelu_mul(backend, &gate, &out);
+    backend->ops->scale(backend, 0.5f, 30.0f, &capped);
+    for (size_t t = 0; t < 50; t++)
+        for (size_t f = 0; f < 700; f++) {
+            double g = (double)*act_at(&gate, f, t), u = (double)*act_at(&up, f, t);
+            double cube = 0.79788456080286536 * (g + 0.044715 * g * g * g);
+            double expected = u * g * 0.5 * (1 + tanh(cube));
+            /* The exponent reaches 40 for g = -6, where its rounding is 2^-19 of the result. */
+            assert_true(fabs(expected - (double)*act_at(&out, f, t)) <=
+                        fabs(u * g) * 0x1p-24 + fabs(expected) * 0x1p-18);
+            expected = 30 * tanh((double)*act_at(&raw, f, t) * 0.5 / 30);
+            assert_true(fabs(expected - (double)*act_at(&capped, f, t)) <=
+                        fabs(expected) * 0x1p-21);
+        }
+    backend->ops->scale(backend, 0.5f, 0.0f, &raw);
+    assert_true(*act_at(&raw, 699, 49) == *act_at(&up, 699, 49) * 100.0f * 0.5f);
+    act_release(&gate);
+    act_release(&up);
+    act_release(&out);
+    act_release(&capped);
+    act_release(&raw);
+    parity_backend_free(backend);
+}
+
 static void rope_turns_pairs_both_ways(void **test) {
     (void)test;
     uint64_t state = 24;
@@ -199,7 +237,7 @@ static void kv_write_puts_each_token_into_its_slot(void **test) {
     const uint32_t pages[] = {2, 0, 1};
     uint8_t pool[3 * 1408];
     for (enum kv_dtype dtype = KV_BF16; dtype <= KV_F32; dtype++) {
-        struct kv_layer kv = {pool, 1408, dtype, 2, 4, 6};
+        struct kv_layer kv = {pool, 1408, dtype, 2, 4, 6, false};
         struct kv_token tokens[20];
         struct act k = parity_act(8, 20, &state), v = parity_act(12, 20, &state);
         for (uint32_t t = 0; t < 20; t++)
@@ -278,6 +316,7 @@ int main(void) {
         cmocka_unit_test(avx2_operations_have_the_bits_of_scalar),
         cmocka_unit_test(rms_norm_is_near_the_formula_in_double),
         cmocka_unit_test(silu_mul_and_add_are_near_their_formulas),
+        cmocka_unit_test(gelu_mul_and_scale_are_near_their_formulas),
         cmocka_unit_test(rope_turns_pairs_both_ways),
         cmocka_unit_test(embed_lays_rows_into_lanes_times_scale),
         cmocka_unit_test(kv_write_puts_each_token_into_its_slot),

@@ -42,7 +42,7 @@ static float page_element(const struct kv_layer *kv, const uint8_t *at, size_t i
     return num_from_bf16(bits);
 }
 
-/* scale times the chain of query times key over head_dim. */
+/* scale times the chain of query times key over head_dim, capped. */
 static float score_of(const struct cpu_attention *task, size_t token, size_t head,
                       const uint8_t *keys, size_t slot) {
     const struct kv_layer *kv = task->args->kv;
@@ -55,7 +55,8 @@ static float score_of(const struct cpu_attention *task, size_t token, size_t hea
                             page_element(kv, keys, d * SL_PAGE_TOKENS + slot), chain);
         total = first == 0 ? chain : total + chain;
     }
-    return total * task->args->scale;
+    total *= task->args->scale;
+    return task->args->cap != 0.0f ? num_cap(total, task->args->cap) : total;
 }
 
 /* The positions of one page that a token sees, and where its keys and values lie. */
@@ -85,11 +86,20 @@ static struct scalar_page page_of(const struct attention_args *args, size_t toke
     };
 }
 
+/* Feature d of the value in a slot. */
+static float value_of(const struct kv_layer *kv, const struct scalar_page *page, size_t slot,
+                      size_t d) {
+    if (kv->shares_values)
+        return page_element(kv, page->keys, d * SL_PAGE_TOKENS + slot);
+    return page_element(kv, page->values, slot * kv->value_dim + d);
+}
+
 static void attend_head(const struct cpu_attention *task, size_t token, size_t head, float *out) {
     const struct attention_args *args = task->args;
     const struct kv_layer *kv = args->kv;
     size_t last = args->tokens[token].position / SL_PAGE_TOKENS, value_dim = kv->value_dim;
-    float largest = -INFINITY, sums[SL_PAGE_TOKENS] = {0}, sum = 0.0f;
+    float sink = args->sinks != NULL ? args->sinks[head] : -INFINITY;
+    float largest = sink, sums[SL_PAGE_TOKENS] = {0}, sum = 0.0f;
     for (size_t d = 0; d < value_dim; d++)
         out[d] = 0.0f;
     for (size_t number = oldest_position(args, token) / SL_PAGE_TOKENS; number <= last; number++) {
@@ -107,12 +117,13 @@ static void attend_head(const struct cpu_attention *task, size_t token, size_t h
             float share = is_seen ? num_exp(scores[slot] - largest) : 0.0f;
             sums[slot] = num_fma(sums[slot], shrink, share);
             for (size_t d = 0; is_seen && d < value_dim; d++)
-                out[d] =
-                    num_fma(share, page_element(kv, page.values, slot * value_dim + d), out[d]);
+                out[d] = num_fma(share, value_of(kv, &page, slot, d), out[d]);
         }
     }
     for (size_t slot = 0; slot < SL_PAGE_TOKENS; slot++)
         sum += sums[slot];
+    if (args->sinks != NULL)
+        sum += num_exp(sink - largest);
     for (size_t d = 0; d < value_dim; d++)
         *act_at(task->out, head * value_dim + d, token) = out[d] / sum;
 }
@@ -133,6 +144,9 @@ const struct cpu_kernels cpu_kernels_scalar = {
     .add = lanes_add,
     .add_bias = lanes_add_bias,
     .silu_mul = lanes_silu_mul,
+    .gelu_mul = lanes_gelu_mul,
+    .scale = lanes_scale,
+    .swiglu_clipped = lanes_swiglu_clipped,
     .rope = lanes_rope,
     .argmax = lanes_argmax,
 };

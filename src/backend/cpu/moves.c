@@ -1,0 +1,134 @@
+/* What experts and compressed attention need besides products: tokens added to their columns,
+ * features moved between acts, columns of a matrix as rows, and gpt-oss's activation. Cuts them
+ * into items as ops.c does. Each output is written by one item, in an order of its own inputs
+ * alone. */
+#include "backend/cpu/kernels.h"
+
+#include <string.h>
+
+/* Below so many floats, waking the team costs more than it saves. */
+#define ALONE_FLOATS_MAX ((size_t)16 << 10)
+#define ITEM_FEATURES ((size_t)256)
+#define ITEM_ROWS                                                                                  \
+    ((size_t)16) /* of a matrix whose columns are taken out: a cache line of output                \
+                  */
+
+struct moves_run {
+    const struct cpu_backend *cpu;
+    const struct act *x, *y; /* y: what is written */
+    const uint32_t *columns;
+    const float *weights;
+    const struct feature_range *range;
+    const struct view *w;
+    size_t first, count, parts;
+    float alpha, limit;
+    float *out;
+};
+
+static void share_out(struct backend *backend, team_work *work, struct moves_run *run, size_t items,
+                      size_t floats) {
+    if (floats > ALONE_FLOATS_MAX) {
+        team_run(backend->team, work, run, items);
+        return;
+    }
+    for (size_t item = 0; item < items; item++)
+        work(run, item, 0);
+}
+
+/* One tile of x: its tokens' columns are written by nobody else. */
+static void scatter_item(void *ctx, size_t item, size_t worker) {
+    const struct moves_run *run = ctx;
+    size_t first = item * SL_LANES, rest = run->x->tokens - first;
+    (void)worker;
+    for (size_t lane = 0; lane < (rest < SL_LANES ? rest : SL_LANES); lane++) {
+        const float *from = act_at(run->x, 0, first + lane);
+        float *to = act_at(run->y, 0, run->columns[first + lane]);
+        float weight = run->weights[first + lane];
+        for (size_t f = 0; f < run->y->features; f++)
+            to[f * SL_LANES] += weight * from[f * SL_LANES];
+    }
+}
+
+void cpu_scatter_add(struct backend *backend, const struct act *x, const uint32_t *columns,
+                     const float *weights, struct act *y) {
+    must(x->features == y->features);
+    for (size_t i = 0; i < x->tokens; i++)
+        must(columns[i] < y->tokens);
+    struct moves_run run = {
+        .cpu = cpu_from(backend), .x = x, .y = y, .columns = columns, .weights = weights};
+    share_out(backend, scatter_item, &run, act_tiles(x->tokens), x->tokens * x->features);
+}
+
+/* One tile. */
+static void copy_item(void *ctx, size_t item, size_t worker) {
+    const struct moves_run *run = ctx;
+    const struct feature_range *range = run->range;
+    const float *from = act_tile(run->x, item) + range->from * SL_LANES;
+    float *to = act_tile(run->y, item) + range->to * SL_LANES;
+    (void)worker;
+    for (size_t i = 0; i < range->count; i++)
+        memcpy(to + i * SL_LANES, from + i * range->step * SL_LANES, SL_LANES * sizeof(float));
+}
+
+void cpu_copy(struct backend *backend, const struct act *x, const struct feature_range *range,
+              struct act *y) {
+    must(x->tokens == y->tokens && x != y);
+    must(range->count >= 1 && range->step >= 1);
+    must(range->from + (range->count - 1) * range->step < x->features);
+    must(range->to + range->count <= y->features);
+    struct moves_run run = {.cpu = cpu_from(backend), .x = x, .y = y, .range = range};
+    size_t tiles = act_tiles(x->tokens);
+    share_out(backend, copy_item, &run, tiles, tiles * range->count * SL_LANES);
+}
+
+/* 16 rows x 256 columns. */
+static void columns_item(void *ctx, size_t item, size_t worker) {
+    const struct moves_run *run = ctx;
+    const struct view *w = run->w;
+    const struct dtype_info *format = dtype_get(w->dtype);
+    size_t row = item / run->parts * ITEM_ROWS, column = item % run->parts * SL_CHAIN;
+    size_t rows = w->rows - row < ITEM_ROWS ? w->rows - row : ITEM_ROWS;
+    size_t len = run->count - column < SL_CHAIN ? run->count - column : SL_CHAIN;
+    float *values = cpu_scratch(run->cpu, worker);
+    for (size_t r = 0; r < rows; r++)
+        format->decode(cpu_weights(w, format, row + r, run->first + column), len,
+                       values + r * SL_CHAIN);
+    for (size_t c = 0; c < len; c++)
+        for (size_t r = 0; r < rows; r++)
+            run->out[(column + c) * w->rows + row + r] = values[r * SL_CHAIN + c];
+}
+
+_Static_assert(ITEM_ROWS *SL_CHAIN <= CPU_SCRATCH_FLOATS, "an item in scratch");
+
+void cpu_columns(struct backend *backend, const struct view *w, size_t first, size_t count,
+                 float *out) {
+    must(first % SL_CHAIN == 0 && first <= w->columns && count <= w->columns - first);
+    must(count % SL_CHAIN == 0 || first + count == w->columns);
+    must(w->columns % dtype_get(w->dtype)->block_values == 0);
+    struct moves_run run = {
+        .cpu = cpu_from(backend), .w = w, .first = first, .count = count, .out = out};
+    run.parts = (count + SL_CHAIN - 1) / SL_CHAIN;
+    share_out(backend, columns_item, &run, (w->rows + ITEM_ROWS - 1) / ITEM_ROWS * run.parts,
+              w->rows * count);
+}
+
+/* Part of a tile. */
+static void swiglu_item(void *ctx, size_t item, size_t worker) {
+    const struct moves_run *run = ctx;
+    size_t feature = item % run->parts * ITEM_FEATURES, all = run->y->features;
+    size_t features = all - feature < ITEM_FEATURES ? all - feature : ITEM_FEATURES;
+    size_t offset = (item / run->parts * all + feature) * SL_LANES;
+    (void)worker;
+    run->cpu->kernels->swiglu_clipped(run->x->data + offset, run->y->data + offset,
+                                      features * SL_LANES, run->alpha, run->limit);
+}
+
+void cpu_swiglu_clipped(struct backend *backend, const struct act *gate, float alpha, float limit,
+                        struct act *up) {
+    must(gate->features == up->features && gate->tokens == up->tokens);
+    struct moves_run run = {
+        .cpu = cpu_from(backend), .x = gate, .y = up, .alpha = alpha, .limit = limit};
+    size_t tiles = act_tiles(up->tokens);
+    run.parts = (up->features + ITEM_FEATURES - 1) / ITEM_FEATURES;
+    share_out(backend, swiglu_item, &run, tiles * run.parts, tiles * up->features * SL_LANES);
+}

@@ -1,0 +1,162 @@
+/* gpt-oss: attention with biases, a sink for each head and a window in every other layer; experts
+ * chosen by the largest outputs of a router with a bias, their MLP a clipped SwiGLU with biases.
+ * Published code: transformers' modeling_gpt_oss.py. Folders in bf16 have the experts' matrices the
+ * other way, [inputs, outputs], gate and up alternating; GGUF has them apart, as rows of outputs.
+ */
+#include "model/arch_mixture.h"
+#include "model/step.h"
+
+#define GPT_OSS_ALPHA 1.702
+#define GPT_OSS_LIMIT 7.0
+
+static const enum role gpt_oss_expert_order[] = {
+    ROLE_EXPERT_GATE_UP,   ROLE_EXPERT_GATE_UP_BIAS,
+    ROLE_EXPERT_GATE,      ROLE_EXPERT_GATE_BIAS,
+    ROLE_EXPERT_UP,        ROLE_EXPERT_UP_BIAS,
+    ROLE_EXPERT_DOWN_IN,   ROLE_EXPERT_DOWN,
+    ROLE_EXPERT_DOWN_BIAS, ROLE_COUNT,
+};
+
+static void gpt_oss_common(struct config *out, double alpha, double limit) {
+    out->declares_attention_bias = true;
+    out->mixture.score = MIXTURE_SOFTMAX_CHOSEN;
+    out->mixture.sums_to_one = false;
+    out->mixture.swiglu_alpha = (float)alpha;
+    out->mixture.swiglu_limit = (float)limit;
+}
+
+/* Every other layer slides, from the first on. */
+static enum status gpt_oss_alternate(uint32_t window, struct config *out, struct error *err) {
+    out->is_windowed = arena_array(&out->arena, out->layers, sizeof *out->is_windowed);
+    if (out->is_windowed == NULL)
+        return error_memory(err, out->layers, "the layers' windows");
+    for (uint32_t layer = 0; layer < out->layers; layer++)
+        out->is_windowed[layer] = layer % 2 == 0;
+    out->window = window;
+    return SL_OK;
+}
+
+static enum status gpt_oss_configure(const struct json *config, const char *name,
+                                     struct config *out, struct error *err) {
+    static const struct mixture_names names = {"num_local_experts", "intermediate_size", false};
+    const struct json *types = json_get(config, "layer_types");
+    double alpha = GPT_OSS_ALPHA, limit = GPT_OSS_LIMIT;
+    TRY(arch_mixture_json(config, &names, name, out, err));
+    json_double(json_get(config, "swiglu_alpha"), &alpha);
+    json_double(json_get(config, "swiglu_limit"), &limit);
+    if (!(limit > 0) || !(alpha > 0))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: swiglu_limit is %g and swiglu_alpha %g, not positive", name, limit,
+                         alpha);
+    gpt_oss_common(out, alpha, limit);
+    if (types != NULL && !json_is(types, JSON_NULL))
+        return arch_common_window(config, name, 0, out, err);
+    uint32_t window;
+    TRY(config_size(config, "sliding_window", 128, name, &window, err));
+    return gpt_oss_alternate(window, out, err);
+}
+
+static enum status gpt_oss_configure_meta(struct meta_reader *reader, struct config *out,
+                                          struct error *err) {
+    uint32_t window;
+    TRY(arch_mixture_meta(reader, out, err));
+    gpt_oss_common(out, GPT_OSS_ALPHA, GPT_OSS_LIMIT);
+    out->rope.keeps_fractions = true; /* as published; GGUF does not say */
+    TRY(meta_reader_size(reader, "attention.sliding_window", 128, &window, err));
+    return out->layers <= SL_LAYERS_MAX ? gpt_oss_alternate(window, out, err) : SL_OK;
+}
+
+static enum arch_need gpt_oss_need(const struct config *config, enum role role) {
+    if (role == ROLE_SINKS || role == ROLE_ROUTER_BIAS)
+        return ARCH_REQUIRED;
+    if (role_is_expert(role)) /* in one form or the other: model_bind.c */
+        return ARCH_OPTIONAL;
+    return arch_mixture_need(config, role);
+}
+
+static bool gpt_oss_has(const struct step *step, uint32_t layer, enum role role) {
+    struct layout_item item;
+    return model_item(step->model, layer, 0, role, &item);
+}
+
+/* An expert of a layer. */
+struct gpt_oss_expert {
+    struct step *step;
+    uint32_t layer, number;
+};
+
+/* y = W x + bias, whichever way W lies. */
+static enum status gpt_oss_product(const struct gpt_oss_expert *expert, enum role matrix,
+                                   enum role bias, const struct act *x, struct act *y,
+                                   struct error *err) {
+    struct step *step = expert->step;
+    const float *values;
+    if (role_get(matrix)->is_whole) { /* [inputs, outputs] */
+        struct view view;
+        TRY(step_whole(step, expert->layer, expert->number, matrix, &view, err));
+        step_product_columns(step, &view, x, y, 0);
+    } else {
+        TRY(step_expert_product(step, expert->layer, expert->number, matrix, x, y, err));
+    }
+    TRY(step_expert_bias(step, expert->layer, expert->number, bias, &values, err));
+    if (values != NULL)
+        step->backend->ops->add_bias(step->backend, values, y);
+    return SL_OK;
+}
+
+/* expert_gate and expert_up, from one matrix that alternates them or from two. */
+static enum status gpt_oss_gate_up(const struct gpt_oss_expert *expert, struct error *err) {
+    struct step *step = expert->step;
+    struct backend *backend = step->backend;
+    const struct feature_range even = {0, 2, 0, step->config->mixture.inner};
+    const struct feature_range odd = {1, 2, 0, step->config->mixture.inner};
+    if (!gpt_oss_has(step, expert->layer, ROLE_EXPERT_GATE_UP)) {
+        TRY(gpt_oss_product(expert, ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_BIAS, &step->expert_x,
+                            &step->expert_gate, err));
+        return gpt_oss_product(expert, ROLE_EXPERT_UP, ROLE_EXPERT_UP_BIAS, &step->expert_x,
+                               &step->expert_up, err);
+    }
+    TRY(gpt_oss_product(expert, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_UP_BIAS, &step->expert_x,
+                        &step->expert_both, err));
+    backend->ops->copy(backend, &step->expert_both, &even, &step->expert_gate);
+    backend->ops->copy(backend, &step->expert_both, &odd, &step->expert_up);
+    return SL_OK;
+}
+
+static enum status gpt_oss_expert(struct step *step, uint32_t layer, uint32_t number,
+                                  struct error *err) {
+    const struct gpt_oss_expert expert = {step, layer, number};
+    const struct mixture *mixture = &step->config->mixture;
+    struct backend *backend = step->backend;
+    bool is_turned = gpt_oss_has(step, layer, ROLE_EXPERT_DOWN_IN);
+    step_gather(step, number);
+    act_shape(&step->expert_y, step->config->hidden, step->expert_x.tokens);
+    TRY(gpt_oss_gate_up(&expert, err));
+    backend->ops->swiglu_clipped(backend, &step->expert_gate, mixture->swiglu_alpha,
+                                 mixture->swiglu_limit, &step->expert_up);
+    TRY(gpt_oss_product(&expert, is_turned ? ROLE_EXPERT_DOWN_IN : ROLE_EXPERT_DOWN,
+                        ROLE_EXPERT_DOWN_BIAS, &step->expert_up, &step->expert_y, err));
+    backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns, step->gather_weights,
+                              &step->h);
+    return SL_OK;
+}
+
+const struct arch arch_gpt_oss = {
+    .name = "gpt-oss",
+    .hf_types = (const char *const[]){"gpt_oss", NULL},
+    .gguf_names = (const char *const[]){"gpt-oss", NULL},
+    .configure_json = gpt_oss_configure,
+    .configure_meta = gpt_oss_configure_meta,
+    .settings = arch_mixture_understood,
+    .need = gpt_oss_need,
+    .attend_order = arch_common_attend_order,
+    .mlp_order = arch_common_mlp_order,
+    .route_order = arch_mixture_route_order,
+    .expert_order = gpt_oss_expert_order,
+    .embed = arch_common_embed,
+    .attend = arch_common_attend,
+    .mlp = arch_common_mlp,
+    .route = arch_mixture_route,
+    .expert = gpt_oss_expert,
+    .head = arch_common_head,
+};

@@ -1,0 +1,92 @@
+/* The layers of mixtures of experts. Owns the order of the operations: router, shared expert, then
+ * each expert with tokens in rising order, all added to h; so a token's sums do not depend on the
+ * others in the pass. Refuses loops over experts: pass.c has them. */
+#include "model/arch_mixture.h"
+
+#include "base/num.h"
+#include "model/step.h"
+
+const enum role arch_mixture_route_order[] = {
+    ROLE_ROUTER, ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN, ROLE_COUNT,
+};
+const enum role arch_mixture_expert_order[] = {
+    ROLE_EXPERT_GATE,
+    ROLE_EXPERT_UP,
+    ROLE_EXPERT_DOWN,
+    ROLE_COUNT,
+};
+
+enum arch_need arch_mixture_need(const struct config *config, enum role role) {
+    switch (role) {
+    case ROLE_ROUTER:
+    case ROLE_EXPERT_GATE:
+    case ROLE_EXPERT_UP:
+    case ROLE_EXPERT_DOWN:
+        return ARCH_REQUIRED;
+    case ROLE_SHARED_GATE:
+    case ROLE_SHARED_UP:
+    case ROLE_SHARED_DOWN:
+        return config->mixture.shared_inner > 0 ? ARCH_REQUIRED : ARCH_ABSENT;
+    case ROLE_ROUTER_CORRECTION:
+        return config->mixture.score == MIXTURE_SIGMOID ? ARCH_REQUIRED : ARCH_ABSENT;
+    default:
+        return arch_common_need(config, role);
+    }
+}
+
+/* step->expert_gate and expert_up of all tokens, for the shared expert. */
+static enum status mixture_shared(struct step *step, uint32_t layer, struct error *err) {
+    struct backend *backend = step->backend;
+    uint32_t inner = step->config->mixture.shared_inner;
+    bool is_gated = model_tensor(step->model, layer, ROLE_SHARED_ROUTER) != NULL;
+    if (is_gated) {
+        act_shape(&step->expert_x, 1, step->tokens);
+        TRY(step_product(step, layer, ROLE_SHARED_ROUTER, &step->x, &step->expert_x, err));
+        for (size_t token = 0; token < step->tokens; token++) {
+            step->gather_columns[token] = (uint32_t)token;
+            step->gather_weights[token] = num_sigmoid(*act_at(&step->expert_x, 0, token));
+        }
+    }
+    act_shape(&step->expert_gate, inner, step->tokens);
+    act_shape(&step->expert_up, inner, step->tokens);
+    act_shape(&step->expert_y, step->config->hidden, step->tokens);
+    TRY(step_product(step, layer, ROLE_SHARED_GATE, &step->x, &step->expert_gate, err));
+    TRY(step_product(step, layer, ROLE_SHARED_UP, &step->x, &step->expert_up, err));
+    backend->ops->silu_mul(backend, &step->expert_gate, &step->expert_up);
+    TRY(step_product(step, layer, ROLE_SHARED_DOWN, &step->expert_up, &step->expert_y, err));
+    if (is_gated)
+        backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns,
+                                  step->gather_weights, &step->h);
+    else
+        backend->ops->add(backend, &step->expert_y, &step->h);
+    return SL_OK;
+}
+
+enum status arch_mixture_route(struct step *step, uint32_t layer, struct error *err) {
+    struct backend *backend = step->backend;
+    const float *bias = step_vector(step, layer, ROLE_ROUTER_BIAS);
+    backend->ops->rms_norm(backend, &step->h, step_vector(step, layer, ROLE_MLP_NORM),
+                           step->config->hidden, step->config->norm_eps, &step->x);
+    TRY(step_product(step, layer, ROLE_ROUTER, &step->x, &step->router, err));
+    if (bias != NULL)
+        backend->ops->add_bias(backend, bias, &step->router);
+    step_route(step, layer);
+    return step->config->mixture.shared_inner > 0 ? mixture_shared(step, layer, err) : SL_OK;
+}
+
+enum status arch_mixture_expert(struct step *step, uint32_t layer, uint32_t expert,
+                                struct error *err) {
+    struct backend *backend = step->backend;
+    step_gather(step, expert);
+    act_shape(&step->expert_y, step->config->hidden, step->expert_x.tokens);
+    TRY(step_expert_product(step, layer, expert, ROLE_EXPERT_GATE, &step->expert_x,
+                            &step->expert_gate, err));
+    TRY(step_expert_product(step, layer, expert, ROLE_EXPERT_UP, &step->expert_x, &step->expert_up,
+                            err));
+    backend->ops->silu_mul(backend, &step->expert_gate, &step->expert_up);
+    TRY(step_expert_product(step, layer, expert, ROLE_EXPERT_DOWN, &step->expert_up,
+                            &step->expert_y, err));
+    backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns, step->gather_weights,
+                              &step->h);
+    return SL_OK;
+}

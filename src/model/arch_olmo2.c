@@ -1,0 +1,44 @@
+/* OLMo 2: Llama's layers with norms after both halves and none before, and norms of q and k over
+ * all heads together. Published code: transformers' modeling_olmo2.py and configuration_olmo2.py.
+ * GGUF rows are not permuted. */
+#include "model/arch_common.h"
+
+static enum status olmo2_configure(const struct json *config, const char *name, struct config *out,
+                                   struct error *err) {
+    (void)name;
+    (void)err;
+    out->has_whole_qk_norm = true;
+    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    return SL_OK;
+}
+
+static enum status olmo2_configure_meta(struct meta_reader *reader, struct config *out,
+                                        struct error *err) {
+    (void)reader;
+    (void)err;
+    out->has_whole_qk_norm = true;
+    return SL_OK;
+}
+
+static enum arch_need olmo2_need(const struct config *config, enum role role) {
+    if (role == ROLE_ATTEND_NORM || role == ROLE_MLP_NORM)
+        return ARCH_ABSENT;
+    return arch_common_post_norm_need(config, role);
+}
+
+const struct arch arch_olmo2 = {
+    .name = "olmo2",
+    .hf_types = (const char *const[]){"olmo2", NULL},
+    .gguf_names = (const char *const[]){"olmo2", NULL},
+    .has_qk_norm = true,
+    .defaults = {.norm_eps = 1e-5},
+    .configure_json = olmo2_configure,
+    .configure_meta = olmo2_configure_meta,
+    .need = olmo2_need,
+    .attend_order = arch_common_attend_order,
+    .mlp_order = arch_common_mlp_order,
+    .embed = arch_common_embed,
+    .attend = arch_common_attend,
+    .mlp = arch_common_mlp,
+    .head = arch_common_head,
+};
