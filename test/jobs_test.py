@@ -70,6 +70,35 @@ class Jobs(Suite):
         equal(self.run(model, rows, "--overwrite", out=out).code, 0)
         true(b"precious" not in out.read_bytes(), "the old line is there")
 
+    def check_files_of_the_model_are_never_written_to(self):
+        folder, gguf, rows = self.model(), self.model("--dtype", "q8_0", name="g.gguf"), self.job()
+        for file in sorted(folder.iterdir()):
+            before = file.read_bytes()
+            refused(self.run(folder, rows, "--metrics", file), 2, file.name)
+            refused(self.command("run", folder, rows, "--overwrite", "-o", file), 2, file.name)
+            equal(file.read_bytes(), before, file.name)
+        before = gguf.read_bytes()
+        refused(self.run(gguf, rows, "--metrics", gguf), 2, gguf.name)
+        equal(gguf.read_bytes(), before)
+        beside = folder / "answers.jsonl"
+        equal([self.run(folder, rows, "--overwrite", out=beside).code for _ in range(2)], [0, 0])
+
+    def check_templates_see_one_clock_however_long_the_job(self):
+        model = self.model()
+        (model / "chat_template.jinja").write_text("{{ 'x' * (strftime_now('%S') | int + 1) }}")
+        rows = self.rows([{"id": i, "messages": [{"role": "user", "content": "x"}], "max_tokens": 300, "ignore_eos": True} for i in range(5)])
+        out = self.folder() / "out.jsonl"
+        job = subprocess.Popen([self.sluice, "run", model, rows, "-o", out, "--batch", "1"], stderr=subprocess.PIPE)
+        until = time.monotonic() + 20
+        while not (out.exists() and out.read_bytes()) and time.monotonic() < until:
+            time.sleep(0.005)
+        job.send_signal(signal.SIGSTOP)
+        time.sleep(1.2)
+        job.send_signal(signal.SIGCONT)
+        told = job.communicate(timeout=60)[1]
+        equal(job.returncode, 0, told)
+        equal(len({json.loads(line)["usage"]["prompt_tokens"] for line in out.read_text().splitlines()}), 1)
+
     def check_an_output_that_cannot_be_written_is_refused_at_once(self):
         model, rows = self.model(), self.job()
         refused(self.run(model, rows, out=self.folder() / "none" / "out.jsonl"), 3, "none")

@@ -6,6 +6,8 @@
 #include "cli/options.h"
 #include "job/job.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,18 +40,72 @@ static enum status read_options(int argc, char **argv, enum command_bit command,
     return SL_OK;
 }
 
-/* The metrics file starts anew: it must not be what the job reads. */
-static enum status check_metrics(const struct settings *settings, struct error *err) {
-    const char *const inputs[] = {settings->rows, settings->model};
-    struct stat metrics, input;
-    if (settings->metrics == NULL || stat(settings->metrics, &metrics) != 0)
-        return SL_OK;
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
-        if (stat(inputs[i], &input) == 0 && input.st_ino == metrics.st_ino &&
-            input.st_dev == metrics.st_dev)
-            return error_set(err, SL_ERR_USAGE, "--metrics %s is an input of this job",
-                             settings->metrics);
+static bool is_same(const char *path, const struct stat *file) {
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_ino == file->st_ino && info.st_dev == file->st_dev;
+}
+
+/* Names that models are made of; others may lie beside them. */
+static bool is_of_a_model(const char *name) {
+    static const char *const names[] = {
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "chat_template.jinja",
+        "chat_template.json",
+        "model.safetensors.index.json",
+    };
+    static const char *const ends[] = {".safetensors", ".gguf"};
+    struct str text = str_from(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (str_ends(text, str_from(ends[i])))
+            return true;
     }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the file is one of the model's: in its folder, or beside the first of a split set. */
+static bool is_in_model(const char *model, const struct stat *file) {
+    struct stat info;
+    char path[PATH_MAX], folder[PATH_MAX];
+    bool is_folder = stat(model, &info) == 0 && S_ISDIR(info.st_mode);
+    const char *slash = strrchr(model, '/');
+    int length = is_folder       ? (int)strnlen(model, PATH_MAX)
+                 : slash != NULL ? (int)(slash - model) + 1
+                                 : 0;
+    if (snprintf(folder, sizeof folder, "%.*s", length, model) >= (int)sizeof folder)
+        return false;
+    DIR *listing = opendir(length > 0 ? folder : ".");
+    bool is_found = false;
+    const struct dirent *entry;
+    while (listing != NULL && !is_found && (entry = readdir(listing)) != NULL) {
+        length = snprintf(path, sizeof path, "%s%s%s", folder, folder[0] != '\0' ? "/" : "",
+                          entry->d_name);
+        is_found = length > 0 && (size_t)length < sizeof path && is_of_a_model(entry->d_name) &&
+                   is_same(path, file);
+    }
+    if (listing != NULL)
+        closedir(listing);
+    return is_found;
+}
+
+/* A file that is written anew must not be what the job reads. */
+static enum status check_is_no_input(const struct settings *settings, const char *option,
+                                     const char *path, struct error *err) {
+    struct stat file;
+    if (path == NULL || stat(path, &file) != 0 || !S_ISREG(file.st_mode))
+        return SL_OK;
+    if (is_same(settings->rows, &file) || is_same(settings->model, &file) ||
+        is_in_model(settings->model, &file))
+        return error_set(err, SL_ERR_USAGE, "%s %s is an input of this job", option, path);
     return SL_OK;
 }
 
@@ -110,7 +166,8 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     signals_install();
     if (order->settings.time_box_seconds > 0)
         signals_time_box(order->settings.time_box_seconds);
-    TRY(check_metrics(&order->settings, err));
+    TRY(check_is_no_input(&order->settings, "--metrics", order->settings.metrics, err));
+    TRY(check_is_no_input(&order->settings, "--output", order->settings.output, err));
     TRY(open_sink(order, err));
     TRY(open_job(order, err));
     bool has_work = order->job.totals.count > 0;

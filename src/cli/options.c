@@ -3,6 +3,7 @@
  * that is not in the table with the nearest one that is. */
 #include "cli/options.h"
 
+#include "base/clock.h"
 #include "io/file.h"
 
 #include <stddef.h>
@@ -121,6 +122,7 @@ void options_defaults(struct settings *settings) {
         .logprobs = -1,
         .order = "input",
         .progress = "auto",
+        .epoch = clock_wall_seconds(),
     };
     const char *epoch = getenv("SOURCE_DATE_EPOCH");
     uint64_t seconds;

@@ -59,9 +59,14 @@ static enum status check_context(const struct job *job, struct job_slot *slot, s
     }
     uint64_t left = context - slot->ids.count;
     uint64_t wanted = (uint64_t)slot->row.max_tokens;
-    slot->look =
-        (struct job_row){(uint32_t)slot->ids.count, (uint32_t)(wanted < left ? wanted : left)};
+    slot->look.prompt_tokens = (uint32_t)slot->ids.count;
+    slot->look.max_tokens = (uint32_t)(wanted < left ? wanted : left);
     return SL_OK;
+}
+
+static uint32_t mark_of(struct str line) {
+    uint64_t hash = str_hash(line);
+    return (uint32_t)(hash ^ (hash >> 32));
 }
 
 static size_t length_of(const struct job_row *looked) {
@@ -96,6 +101,7 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
         slot->row.code = "line_too_long";
         return status;
     }
+    slot->look.mark = mark_of(buf_str(&slot->line));
     TRY(row_parse(buf_str(&slot->line), number, &job->settings, &slot->row, unknown, err));
     slot->row.code = "invalid_prompt";
     TRY(job_check_means(job->model, &slot->row, &slot->lack, err));
@@ -143,6 +149,7 @@ static enum status look_at_row(struct job *job, size_t index, struct job_slot *s
     TRY(notes_add(notes, &job->rows, index, &slot->row, err));
     job->fingerprint = (job->fingerprint ^ str_hash(buf_str(&slot->line))) * 0x100000001B3u;
     job->lacks[slot->lack]++;
+    job->looked[index].mark = slot->look.mark;
     if (status == SL_ERR_ROW)
         return SL_OK;
     bool has_specials;
@@ -283,7 +290,7 @@ static void drop_long_rows(struct job *job) {
     for (size_t i = 0; i < job->rows.count; i++) {
         if (length_of(&job->looked[i]) <= job->fit.tokens_max)
             continue;
-        job->looked[i] = (struct job_row){0};
+        job->looked[i].prompt_tokens = job->looked[i].max_tokens = 0;
         job->too_long++;
     }
     job_count(job);

@@ -16,6 +16,7 @@
 struct job_row {
     uint32_t prompt_tokens; /* 0: the row is an error */
     uint32_t max_tokens;    /* cut to the context */
+    uint32_t mark;          /* of the line's text: tells when it reads differently later */
 };
 
 /* What a model has not and a row needs. */

@@ -7,7 +7,6 @@
  * first look: the plan would no longer hold. */
 #include "job/job.h"
 
-#include "base/clock.h"
 #include "engine/engine.h"
 #include "job/progress.h"
 #include "job/result.h"
@@ -61,6 +60,12 @@ static enum status write_error(struct run *run, size_t index, const struct row *
     return SL_OK;
 }
 
+/* Whether the line just loaded reads differently from the first look: its id, its answer or its
+ * error would be another one. */
+static bool is_changed(const struct run *run, size_t index) {
+    return run->slot.look.mark != run->job->looked[index].mark;
+}
+
 static enum status changed(const struct run *run, size_t index, struct error *err) {
     const struct rows_file *rows = &run->job->rows;
     return error_set(err, SL_ERR_ENV, "%s: line %llu was changed while the job runs",
@@ -76,7 +81,7 @@ static enum status write_error_rows(struct run *run, struct error *err) {
         if (should_stop(run))
             return error_set(err, SL_ERR_STOPPED, "stopped");
         enum status status = job_load(job, i, &run->slot, NULL, &why);
-        if (status == SL_OK)
+        if (status == SL_OK || (status == SL_ERR_ROW && is_changed(run, i)))
             return changed(run, i, err);
         if (status != SL_ERR_ROW) {
             if (err != NULL)
@@ -186,7 +191,7 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
     if (status == SL_ERR_ROW)
         return changed(run, index, err);
     TRY(status);
-    if (run->slot.look.prompt_tokens != looked->prompt_tokens ||
+    if (is_changed(run, index) || run->slot.look.prompt_tokens != looked->prompt_tokens ||
         run->slot.look.max_tokens != looked->max_tokens)
         return changed(run, index, err);
     struct live *live = live_new(run, index);
@@ -214,6 +219,8 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
 static enum status refuse_row(struct run *run, size_t index, struct error *err) {
     struct error why;
     TRY(job_load(run->job, index, &run->slot, NULL, err));
+    if (is_changed(run, index))
+        return changed(run, index, err);
     run->slot.row.code = "too_long";
     error_set(&why, SL_ERR_ROW, "the row needs more memory for its %llu tokens than the budget has",
               (unsigned long long)length_of(&run->job->looked[index]));
@@ -432,7 +439,7 @@ enum status job_run(struct job *job, const struct plan *plan, struct sink *sink,
         .tokenizer = job->model->tokenizer,
         .model_name = model_name(job->model->path),
         .fingerprint = job->fingerprint,
-        .created = job->settings.has_epoch ? job->settings.epoch : clock_wall_seconds(),
+        .created = job->settings.epoch,
     };
     job_slot_init(&run.slot);
     buf_init(&run.text);

@@ -316,18 +316,25 @@ static void rows_that_change_while_the_job_runs_end_it(void **state) {
     struct plan plan;
     struct job_outcome outcome;
     struct error err = {0};
-    tiny_write_text(&tiny, "rows.jsonl", "{\"id\": \"a\", \"prompt_ids\": [3]}\n");
-    assert_int_equal(sink_open(&options, &sink, &err), SL_OK);
-    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
-    assert_int_equal(plan_make(job.model, &settings, &job.totals, &plan, &err), SL_OK);
-    FILE *file = fopen(rows_path, "r+");
-    assert_non_null(file);
-    assert_true(fputs("{\"id\": \"a\", \"prompt\": \"  dddd\"}\n", file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(job_run(&job, &plan, sink, &outcome, &err), SL_ERR_ENV);
-    assert_non_null(strstr(err.text, "line 1 was changed"));
-    job_close(&job);
-    sink_close(sink);
+    static const char *const before[] = {"{\"id\": \"a\", \"prompt_ids\": [3]}\n",
+                                         "{\"id\": \"e\"}\n{\"prompt_ids\": [3]}\n"};
+    static const char *const after[] = {
+        "{\"id\": \"a\", \"prompt\": \"  dddd\"}\n", "{\"id\": \"b\", \"prompt_ids\": [3]}\n",
+        "{\"id\": \"a\", \"prompt_ids\": [4]}\n", "{\"id\": \"f\"}\n"};
+    for (size_t i = 0; i < sizeof after / sizeof after[0]; i++) {
+        tiny_write_text(&tiny, "rows.jsonl", before[i == 3]);
+        assert_int_equal(sink_open(&options, &sink, &err), SL_OK);
+        assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+        assert_int_equal(plan_make(job.model, &settings, &job.totals, &plan, &err), SL_OK);
+        FILE *file = fopen(rows_path, "r+");
+        assert_non_null(file);
+        assert_true(fputs(after[i], file) >= 0);
+        assert_int_equal(fclose(file), 0);
+        assert_int_equal(job_run(&job, &plan, sink, &outcome, &err), SL_ERR_ENV);
+        assert_non_null(strstr(err.text, "line 1 was changed"));
+        job_close(&job);
+        sink_close(sink);
+    }
 }
 
 /* Allocation after allocation fails until a run meets none: always a clean error. */

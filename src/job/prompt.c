@@ -5,7 +5,6 @@
  */
 #include "job/prompt.h"
 
-#include "base/clock.h"
 #include "text/content.h"
 
 #include <string.h>
@@ -59,7 +58,7 @@ static enum status render(const struct prompt_source *source, bool is_run, struc
         .system = str_from(settings->system),
         .adds_generation_prompt = row->adds_generation_prompt,
         .continues_final_message = row->continues_final_message,
-        .now = settings->has_epoch ? settings->epoch : clock_wall_seconds(),
+        .now = settings->epoch,
         .is_utc = settings->has_epoch,
     };
     if (strcmp(settings->content_specials, "text") != 0 || model->tokenizer == NULL)

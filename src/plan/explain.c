@@ -69,7 +69,7 @@ static void add_batch(const struct plan *plan, struct buf *out) {
 }
 
 static void add_hours(const struct plan *plan, struct buf *out) {
-    buf_printf(out, " At most %llu pass%s of ", (unsigned long long)plan->passes,
+    buf_printf(out, " About %llu pass%s of ", (unsigned long long)plan->passes,
                plan->passes == 1 ? "" : "es");
     add_many(out, "", plan->pass_tokens, "token");
     if (plan->slab_count > 0)

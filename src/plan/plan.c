@@ -329,16 +329,26 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     plan->predicted_peak_bytes = sum > peak ? sum : peak;
 }
 
-/* Passes if every row runs to its limit, and their time at the assumed rates. */
+/* Passes if every row runs to its limit: while rows wait the places are taken, by as many rows as
+ * the pages hold on average; then the last to enter may still be the longest. */
+static uint64_t count_passes(const struct plan_rows *rows, const struct plan *plan) {
+    double at_once = (double)(plan->batch < plan->pass_tokens ? plan->batch : plan->pass_tokens);
+    double by_pages = (double)plan->page_count * (double)rows->count / (double)rows->pages;
+    at_once = by_pages < at_once ? by_pages : at_once;
+    at_once = at_once < 1 ? 1 : at_once;
+    uint64_t decode = rows->longest_answer;
+    if (at_once < (double)rows->count)
+        decode += (uint64_t)((double)(rows->answer_tokens - rows->longest_answer) / at_once) + 1;
+    return decode + (rows->prompt_tokens + plan->pass_tokens - 1) / plan->pass_tokens;
+}
+
+/* The passes, and their time at the assumed rates. */
 static void fill_time(const struct memory *memory, struct plan *plan) {
     const struct plan_rows *rows = memory->rows;
     if (rows->count == 0)
         return;
     bool is_streamed = plan->slab_count > 0;
-    uint64_t decode = (rows->answer_tokens + plan->batch - 1) / plan->batch;
-    decode = decode > rows->longest_answer ? decode : rows->longest_answer;
-    uint64_t prefill = (rows->prompt_tokens + plan->pass_tokens - 1) / plan->pass_tokens;
-    plan->passes = decode + prefill;
+    plan->passes = count_passes(rows, plan);
     double flops = (double)plan->threads *
                    (cpu_get()->has_avx2_fma ? ASSUMED_FLOPS_VECTOR : ASSUMED_FLOPS_SCALAR);
     double tokens = (double)(rows->prompt_tokens + rows->answer_tokens);

@@ -48,7 +48,7 @@ struct plan {
     enum kv_dtype kv_dtype;
     size_t page_count, batch, pass_tokens, slab_count;
     uint64_t block_bytes_max; /* for layout_init */
-    uint64_t passes;          /* expected at most: if every row runs to its limit */
+    uint64_t passes;          /* if every row runs to its limit, about */
     uint64_t pass_bytes;      /* read a pass; 0 resident */
     char batch_reason[80];    /* what bounds the batch */
     double pass_seconds, seconds;

@@ -412,6 +412,26 @@ static void amounts_are_short_and_in_powers_of_1024(void **state) {
     }
 }
 
+/* By hand: 12 answers of 200 tokens, 5 at once, are three waves of 200; a pass of one token
+ * computes 4 x (3 + 5) tokens, the last of each answer without need. Never fewer are promised. */
+static void passes_count_the_waves_of_rows(void **state) {
+    (void)state;
+    struct plan_rows waves = equal_rows(12, 1, 200), single = equal_rows(4, 3, 5);
+    struct settings settings = settings_for("resident", GIB);
+    struct plan plan;
+    settings.batch = 5;
+    must_plan(small, &settings, &waves, &plan);
+    assert_int_equal(plan.batch, 5);
+    assert_in_range(plan.passes, 600, 660);
+    settings.batch = 12;
+    must_plan(small, &settings, &waves, &plan);
+    assert_in_range(plan.passes, 200, 201);
+    settings.batch = 0;
+    settings.pass_tokens = 1;
+    must_plan(small, &settings, &single, &plan);
+    assert_in_range(plan.passes, 28, 36);
+}
+
 static void json_has_every_member_of_the_interface(void **state) {
     (void)state;
     static const char *const names[] = {"model",
@@ -478,6 +498,7 @@ int main(void) {
         cmocka_unit_test(numbers_of_one_have_no_plural),
         cmocka_unit_test(what_is_not_in_this_version_is_refused_by_name),
         cmocka_unit_test(amounts_are_short_and_in_powers_of_1024),
+        cmocka_unit_test(passes_count_the_waves_of_rows),
         cmocka_unit_test(json_has_every_member_of_the_interface),
     };
     return cmocka_run_group_tests(tests, make_models, remove_models);

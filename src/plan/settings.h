@@ -51,7 +51,8 @@ struct settings {
     /* from the environment, read in cli/ */
     const char *home; /* SLUICE_HOME or ~/.cache/sluice */
     bool has_epoch;   /* SOURCE_DATE_EPOCH */
-    int64_t epoch;
+    int64_t epoch;    /* the clock that templates see: that, or the start of the command, so that a
+                         row's prompt does not depend on when it is made */
 };
 
 #endif
