@@ -2,6 +2,7 @@
 """Formats whose scales are tensors of their own: a folder of random codes and scales must answer, bit for bit, as the folder that holds what
 they stand for in float32, worked out here from the formats' own definitions; and what is absent or does not agree is refused (CASES 37)."""
 import json
+import os
 import random
 import re
 import struct
@@ -135,6 +136,8 @@ def is_matrix(name, shape):
 
 
 class Formats(Suite):
+    scratch_in = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None     # hundreds of small models and runs
+
     def configure(self, model, members):
         path = model / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **members}))
