@@ -336,8 +336,41 @@ static enum status binder_either(struct binder *binder, uint32_t layer, enum rol
     return binder_missing(binder, name, err);
 }
 
+/* Forms of one thing of which a layer may have one alone. */
+static enum status binder_check_forms(struct binder *binder, uint32_t layer, struct error *err) {
+    static const enum role pairs[][2] = {
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_UP_ROWS},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_BIAS},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP_BIAS},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_GATE},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_UP},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_GATE_BIAS},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_UP_BIAS},
+        {ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_UP_BIAS},
+        {ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN},
+        {ROLE_KV_B, ROLE_K_B},
+        {ROLE_KV_B, ROLE_V_B},
+    };
+    const struct model *model = binder->model;
+    struct layout_item one, other;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (arch_layer_need(model->arch, &model->config, layer, pairs[i][0]) == ARCH_ABSENT ||
+            !model_item(model, layer, 0, pairs[i][0], &one) ||
+            !model_item(model, layer, 0, pairs[i][1], &other))
+            continue;
+        return error_set(err, SL_ERR_ENV,
+                         "%s: there is both tensor %.*s and %.*s, which are two forms of the same",
+                         model->path, STR_ARG(one.matrix.parts[MATRIX_NUMBERS].tensor->name),
+                         STR_ARG(other.matrix.parts[MATRIX_NUMBERS].tensor->name));
+    }
+    return SL_OK;
+}
+
 static enum status binder_check_choices(struct binder *binder, struct error *err) {
     for (uint32_t layer = 0; layer < binder->model->config.layers; layer++) {
+        TRY(binder_check_forms(binder, layer, err));
         TRY(binder_either(binder, layer, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE, err));
         TRY(binder_either(binder, layer, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP, err));
         TRY(binder_either(binder, layer, ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN, err));
