@@ -2,6 +2,7 @@
 """Formats whose scales are tensors of their own: a folder of random codes and scales must answer, bit for bit, as the folder that holds what
 they stand for in float32, worked out here from the formats' own definitions; and what is absent or does not agree is refused (CASES 37)."""
 import json
+import math
 import os
 import random
 import re
@@ -225,6 +226,45 @@ class Formats(Suite):
             return stacked
         for form in (Mlx(3), Mxfp4()):
             self.same(*self.pair(form, "--family", "qwen3_moe", "--experts", 4, "--experts-used", 2, stack=stack))
+
+    def gpt_oss(self):
+        """Experts as gpt-oss publishes them in MXFP4, and their float32 twin, which lies the other way round."""
+        hidden, inner, experts, heads, wide, rng = 64, 96, 4, 4, 16, random.Random(9)
+        floats = lambda *shape: ("F32", list(shape), array("f", (rng.uniform(-0.3, 0.3) for _ in range(math.prod(shape)))).tobytes())
+        ones = ("F32", [hidden], array("f", [1.0] * hidden).tobytes())
+        at, key = "model.layers.0", heads // 2 * wide
+        shared = {"model.embed_tokens.weight": floats(300, hidden), "lm_head.weight": floats(300, hidden), "model.norm.weight": ones,
+                  f"{at}.input_layernorm.weight": ones, f"{at}.post_attention_layernorm.weight": ones, f"{at}.self_attn.sinks": floats(heads),
+                  f"{at}.mlp.router.weight": floats(experts, hidden), f"{at}.mlp.router.bias": floats(experts)}
+        for name, rows, columns in (("q", heads * wide, hidden), ("k", key, hidden), ("v", key, hidden), ("o", hidden, heads * wide)):
+            shared |= {f"{at}.self_attn.{name}_proj.weight": floats(rows, columns), f"{at}.self_attn.{name}_proj.bias": floats(rows)}
+        coded, plain, at = dict(shared), dict(shared), f"{at}.mlp.experts"
+        for name, rows, columns in (("gate_up_proj", 2 * inner, hidden), ("down_proj", hidden, inner)):
+            bias = floats(experts, rows)
+            made = [Mxfp4().make("x", rows, columns, rng) for _ in range(experts)]
+            turned = array("f", (values[row * columns + column] for _, values in made for column in range(columns) for row in range(rows)))
+            plain |= {f"{at}.{name}": ("F32", [experts, columns, rows], turned.tobytes()), f"{at}.{name}_bias": bias}
+            codes, scales = (b"".join(parts[part][2] for parts, _ in made) for part in ("x.weight", "x.scales"))
+            coded |= {f"{at}.{name}_blocks": ("U8", [experts, rows, columns // 32, 16], codes), f"{at}.{name}_bias": bias,
+                      f"{at}.{name}_scales": ("U8", [experts, rows, columns // 32], scales)}
+        model, twin = self.model(*SMALL), self.model(*SMALL)
+        for folder, tensors in ((model, coded), (twin, plain)):
+            write(folder / "model.safetensors", tensors)
+            self.configure(folder, {"model_type": "gpt_oss", "hidden_size": hidden, "intermediate_size": inner, "num_local_experts": experts,
+                                    "num_experts_per_tok": 2, "sliding_window": 16, "swiglu_limit": 7.0, "head_dim": wide})
+        self.configure(model, {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}})
+        return model, twin
+
+    def check_gpt_oss_has_experts_in_mxfp4(self):
+        model, twin = self.gpt_oss()
+        self.same(model, twin)
+        tensors, name = read(model / "model.safetensors"), "model.layers.0.mlp.experts.down_proj"
+        both = {**tensors, name: read(twin / "model.safetensors")[name]}
+        write(model / "model.safetensors", both)
+        refused(self.run(model, ROWS), 3, "both", name)
+        del tensors[f"{name}_scales"]
+        write(model / "model.safetensors", tensors)
+        refused(self.run(model, ROWS), 3, "model.safetensors", f"{name}_blocks", "no scales")
 
     def check_scales_of_activations_are_not_used(self):
         model, twin = self.pair(Fp8(block=None, ending="weight_scale"))

@@ -342,6 +342,9 @@ static enum status find(struct finder *finder, struct error *err) {
     if (numbers == NULL && blocks == NULL)
         return error_set(err, SL_ERR_ENV, "tensor \"%.*s\" is missing",
                          STR_ARG(finder->wanted->name));
+    if (numbers != NULL && blocks != NULL)
+        return error_set(err, SL_ERR_ENV, "%s: there is both \"%.*s\" and \"%.*s\"",
+                         file_of(finder, blocks), STR_ARG(numbers->name), STR_ARG(blocks->name));
     if (numbers == NULL)
         return make_blocks(finder, blocks, err);
     if (numbers->dtype == DTYPE_F8_E4M3)
