@@ -73,16 +73,13 @@ static enum status find_items(struct memory *memory, struct error *err) {
     TRY(model_layout_items(memory->model, &items, &count, err));
     uint64_t expert_values = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct tensor *tensor = items[i].tensor;
-        uint64_t all = layout_rows(tensor), rows = items[i].row_count;
-        uint64_t columns = tensor->dims == 0 ? 1 : tensor->shape[tensor->dims - 1];
-        rows = rows == 0 ? all : rows;
+        const struct matrix *matrix = &items[i].matrix;
         if (!role_is_expert(role_of_key(items[i].key))) {
-            memory->values += rows * columns;
+            memory->values += matrix->rows * matrix->columns;
             continue;
         }
-        expert_values += rows * columns;
-        memory->expert_bytes += tensor->bytes / all * rows;
+        expert_values += matrix->rows * matrix->columns;
+        memory->expert_bytes += matrix_bytes(matrix);
     }
     const struct mixture *mixture = &memory->model->config.mixture;
     if (mixture->count > 0)

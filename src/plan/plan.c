@@ -73,17 +73,27 @@ static enum status check_settings(const struct settings *settings, struct error 
     return SL_OK;
 }
 
+/* Bits of a value, whole ones where the scales lie elsewhere: "4" and "8" of --precision. */
+static double bits_of(enum dtype dtype) {
+    const struct dtype_info *info = dtype_get(dtype);
+    return 8.0 * info->block_bytes / info->block_values;
+}
+
+static bool has_bits(enum dtype dtype, double bits) {
+    const struct dtype_info *info = dtype_get(dtype);
+    double found = bits_of(dtype);
+    return info->is_quantised && found >= bits && found <= bits + (info->decode != NULL ? 1 : 0);
+}
+
 /* Whether the published formats are what --precision asks for: the one that most bytes have. */
 static enum status decide_precision(const struct model *model, const struct settings *settings,
                                     struct plan *plan, struct error *err) {
-    uint64_t bytes[DTYPE_COUNT] = {0};
+    uint64_t bytes[DTYPE_COUNT];
     enum dtype most = DTYPE_F32;
-    for (size_t i = 0; i < model->index.count; i++) {
-        enum dtype dtype = model->index.tensors[i].dtype;
-        bytes[dtype] += model->index.tensors[i].bytes;
-        if (bytes[dtype] > bytes[most])
-            most = dtype;
-    }
+    model_format_bytes(model, bytes);
+    for (unsigned i = 0; i < DTYPE_COUNT; i++)
+        if (bytes[i] > bytes[most])
+            most = (enum dtype)i;
     struct buf formats;
     buf_init(&formats);
     model_formats(model, &formats);
@@ -93,12 +103,11 @@ static enum status decide_precision(const struct model *model, const struct sett
              "as published, used without rounding");
     if (is_word(settings->precision, "auto"))
         return SL_OK;
-    const char *name = dtype_get(most)->name;
     bool fits = is_word(settings->precision, "bf16") ? most == DTYPE_BF16
-                : is_word(settings->precision, "8")  ? name[0] == 'q' && name[1] == '8'
-                                                     : name[0] == 'q' && name[1] == '4';
+                : is_word(settings->precision, "8")  ? has_bits(most, 8)
+                                                     : has_bits(most, 4);
     int bits = is_word(settings->precision, "bf16") ? 16 : settings->precision[0] - '0';
-    if (!fits && name[0] == 'q' && name[1] - '0' < bits)
+    if (!fits && dtype_get(most)->is_quantised && bits_of(most) < bits)
         return error_set(err, SL_ERR_USAGE,
                          "--precision %s: the model is %s, and a quantised model is never "
                          "converted upwards",
