@@ -85,13 +85,16 @@ static enum status note_id(const struct job *job, size_t index, struct look *loo
     return SL_OK;
 }
 
-static void count_row(struct plan_rows *totals, const struct job_slot *slot) {
+/* window_pages: the most pages that windowed layers keep of a row. */
+static void count_row(struct plan_rows *totals, const struct job_slot *slot, size_t window_pages) {
     size_t prompt = slot->look.prompt_tokens, answer = slot->look.max_tokens;
+    size_t pages = kv_pages_for(prompt + answer);
     totals->count++;
     totals->prompt_tokens += prompt;
     totals->answer_tokens += answer;
     totals->sequence_tokens += prompt + answer;
-    totals->pages += kv_pages_for(prompt + answer);
+    totals->pages += pages;
+    totals->window_pages += pages < window_pages ? pages : window_pages;
     if (prompt + answer > totals->longest)
         totals->longest = prompt + answer;
     if (prompt > totals->longest_prompt)
@@ -118,7 +121,7 @@ static enum status look_at_row(struct job *job, size_t index, struct look *look,
     if (status == SL_ERR_ROW)
         return SL_OK;
     job->looked[index] = look->slot.look;
-    count_row(&job->totals, &look->slot);
+    count_row(&job->totals, &look->slot, kv_window_pages(kv_window(&job->model->config)));
     return SL_OK;
 }
 

@@ -41,7 +41,7 @@ static void add_amount(struct buf *out, const char *before, uint64_t bytes, cons
 /* "batch 100: (36.0G budget - ... ) / 0.17G KV a row (prompt + 128)". */
 static void add_batch(const struct plan *plan, struct buf *out) {
     uint64_t count = plan->rows.count > 0 ? plan->rows.count : 1;
-    uint64_t row_pages = (plan->rows.pages + count - 1) / count;
+    uint64_t row_bytes = plan->kv_bytes_per_row;
     buf_printf(out, "batch %zu: ", plan->batch);
     add_amount(out, "(", plan->budget_bytes, " budget");
     add_amount(out, " - ", plan->margin_bytes, " margin");
@@ -54,7 +54,6 @@ static void add_batch(const struct plan *plan, struct buf *out) {
         add_amount(out, " - ", plan->resident_bytes, " weights");
     }
     add_amount(out, " - ", plan->activation_bytes, " activations)");
-    uint64_t row_bytes = row_pages * SL_PAGE_TOKENS * plan->kv_bytes_per_token;
     add_amount(out, " / ", row_bytes, " KV a row");
     buf_printf(out, " (prompt + answer, %llu tokens on average)",
                (unsigned long long)(plan->rows.sequence_tokens / count));
