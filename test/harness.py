@@ -98,7 +98,7 @@ def main(suite_class):
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     passed = failed = 0
-    with tempfile.TemporaryDirectory(prefix="sluice-test-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="sluice-test-", dir=getattr(suite_class, "scratch_in", None)) as scratch:
         suite = suite_class(args.bin, scratch)
         for name in [name for name in dir(suite) if name.startswith("check_")]:
             if args.names and not any(word in name for word in args.names):

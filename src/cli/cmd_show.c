@@ -136,8 +136,8 @@ static void block_name(const struct layout *layout, const struct block *block, s
     uint32_t last_key = UINT32_MAX, last_layer = UINT32_MAX;
     for (size_t i = 0; i < block->piece_count; i++) {
         const struct piece *piece = &layout->pieces[block->first_piece + i];
-        uint32_t layer = piece->key >> 8;
-        const struct role_info *role = role_get((enum role)(piece->key & 0xFF));
+        uint32_t layer = role_layer_of_key(piece->key);
+        const struct role_info *role = role_get(role_of_key(piece->key));
         if (piece->key == last_key)
             continue;
         if (out->len > 0)

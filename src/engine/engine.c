@@ -35,7 +35,7 @@ uint64_t engine_bytes(const struct model *model, const struct sched_limits *limi
     uint64_t sum = sizeof(struct engine);
     sum += pass_bytes(limits->pass_tokens, engine_logits_max(limits));
     sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
-    sum += (uint64_t)limits->page_count * sizeof(uint32_t);
+    sum += ((uint64_t)limits->page_count + limits->window_page_count) * sizeof(uint32_t);
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
     return sum + (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
 }
@@ -43,17 +43,20 @@ uint64_t engine_bytes(const struct model *model, const struct sched_limits *limi
 static enum status engine_fill(struct engine *engine, const struct engine_options *options,
                                struct error *err) {
     const struct model *model = options->model;
-    const struct sched_limits *limits = &options->limits;
+    struct sched_limits limits = options->limits;
+    limits.window = kv_window(&model->config);
+    limits.is_all_windowed = kv_page_bytes(&model->config, options->kv_dtype, KV_WHOLE) == 0;
+    size_t page_counts[KV_GROUPS] = {limits.page_count, limits.window_page_count};
     struct step_options step_options = {
         .model = model,
         .backend = options->backend,
         .provider = options->provider,
-        .tokens_max = limits->pass_tokens,
-        .logits_max = engine_logits_max(limits),
+        .tokens_max = limits.pass_tokens,
+        .logits_max = engine_logits_max(&limits),
     };
-    TRY(kv_init(&engine->kv, &model->config, options->kv_dtype, limits->page_count, err));
-    TRY(sched_init(&engine->sched, limits, err));
-    TRY(pass_init(&engine->pass, limits->pass_tokens, step_options.logits_max, err));
+    TRY(kv_init(&engine->kv, &model->config, options->kv_dtype, page_counts, err));
+    TRY(sched_init(&engine->sched, &limits, err));
+    TRY(pass_init(&engine->pass, limits.pass_tokens, step_options.logits_max, err));
     TRY(sample_scratch_init(&engine->scratch, model->config.vocabulary, err));
     return step_new(&step_options, &engine->step, err);
 }

@@ -26,7 +26,7 @@ struct engine_options {
     struct backend *backend;
     struct provider *provider;
     enum kv_dtype kv_dtype;
-    struct sched_limits limits;
+    struct sched_limits limits; /* window and is_all_windowed are the model's, not read */
     struct engine_listener listener;
 };
 

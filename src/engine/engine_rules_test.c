@@ -141,7 +141,7 @@ static void run_row(struct bench *bench, const struct seq_request *request) {
     while (engine_live(bench->engine) > 0)
         assert_int_equal(engine_pass(bench->engine, false, &report, &err), SL_OK);
     assert_int_equal(bench->heard.done, 1);
-    assert_int_equal(engine_kv(bench->engine)->pages_used, 0);
+    assert_int_equal(kv_pages_used(engine_kv(bench->engine)), 0);
 }
 
 /* The row answers ids and ends as said. */

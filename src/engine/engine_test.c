@@ -39,6 +39,7 @@ struct setup {
     bool ignores_eos;
     size_t max_tokens;
     double temperature;
+    size_t window_pages; /* 0: plenty */
 };
 static const struct setup plain = {.threads = 1,
                                    .batch = PROMPTS_MAX,
@@ -65,6 +66,7 @@ struct run {
     struct answer answers[PROMPTS_MAX];
     size_t done, tokens_told;
     size_t read_bytes_min; /* over the passes */
+    size_t whole_pages_max, window_pages_max;
 };
 
 struct rig {
@@ -186,7 +188,7 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
 }
 
 static size_t pages_of(const struct expected *expected, const struct setup *setup) {
-    size_t pages = 1;
+    size_t pages = sched_pages_set_aside(setup->pass_tokens);
     for (size_t i = 0; i < expected->prompts->count; i++)
         pages +=
             kv_pages_for(json_get(&expected->prompts->items[i], "ids")->count + setup->max_tokens);
@@ -204,7 +206,11 @@ static void run_job(const char *path, const struct expected *expected, const str
         .backend = rig.backend,
         .provider = rig.provider,
         .kv_dtype = setup->kv_dtype,
-        .limits = {setup->batch, setup->pass_tokens, pages_of(expected, setup)},
+        .limits = {.batch_max = setup->batch,
+                   .pass_tokens = setup->pass_tokens,
+                   .page_count = pages_of(expected, setup),
+                   .window_page_count =
+                       setup->window_pages > 0 ? setup->window_pages : pages_of(expected, setup)},
         .listener = {run, on_token, on_done},
     };
     MUST_OK(engine_new(&options, &engine, &err));
@@ -235,11 +241,13 @@ static void run_job(const char *path, const struct expected *expected, const str
         assert_true(report.decode_tokens + report.prefill_tokens > 0);
         if (report.reads.read_bytes < run->read_bytes_min)
             run->read_bytes_min = report.reads.read_bytes;
-        if (setup->is_streamed)
+        if (setup->is_streamed && rig.model->config.mixture.count == 0)
             assert_int_equal(report.reads.read_bytes, rig.layout.read_bytes);
     }
+    run->whole_pages_max = engine_kv(engine)->pools[KV_WHOLE].pages_used_max;
+    run->window_pages_max = engine_kv(engine)->pools[KV_WINDOW].pages_used_max;
     assert_int_equal(run->done, count);
-    assert_int_equal(engine_kv(engine)->pages_used, 0);
+    assert_int_equal(kv_pages_used(engine_kv(engine)), 0);
     engine_free(engine);
     rig_close(&rig);
 }
@@ -323,9 +331,9 @@ static void gguf_files_answer_as_the_reference_streamed_and_resident(void **stat
 }
 
 static const struct setup ways[] = {
-    {false, 1, 1, 1, SL_BLOCK_BYTES_MAX, KV_BF16, true, LIMIT, 0.9},
-    {false, 2, 3, 7, SL_BLOCK_BYTES_MAX, KV_BF16, true, LIMIT, 0.9},
-    {true, 3, PROMPTS_MAX, 17, 65536, KV_BF16, true, LIMIT, 0.9},
+    {false, 1, 1, 1, SL_BLOCK_BYTES_MAX, KV_BF16, true, LIMIT, 0.9, 0},
+    {false, 2, 3, 7, SL_BLOCK_BYTES_MAX, KV_BF16, true, LIMIT, 0.9, 0},
+    {true, 3, PROMPTS_MAX, 17, 65536, KV_BF16, true, LIMIT, 0.9, 0},
 };
 
 static void sampled_rows_do_not_depend_on_batch_chunks_or_threads(void **state) {
@@ -405,11 +413,45 @@ static void rows_end_at_declared_ids_and_say_so(void **state) {
     check_endings(path, expected_path, 2, 2);
 }
 
+/* Windows of 16 positions touch 2 pages, and 5 tokens of a pass 1 more: with 2 rows, 5 pages do. */
+static void windowed_rows_keep_few_pages_and_the_same_bits(void **state) {
+    const char *root = shared();
+    static const char *const names[] = {"mistral-window", "gemma2", "gemma3", "gpt-oss"};
+    static const struct setup tight[] = {
+        {false, 2, 2, 5, SL_BLOCK_BYTES_MAX, KV_F32, true, LIMIT, 0, 5},
+        {true, 1, 1, 1, 65536, KV_F32, true, LIMIT, 0, 2},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[512], expected_path[600];
+        struct expected expected;
+        struct run first, other;
+        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, names[i]);
+        snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+        expected_read(&expected, expected_path);
+        run_job(path, &expected, &plain, &first);
+        for (size_t j = 0; j < expected.prompts->count; j++)
+            check_answer(path, &expected.prompts->items[j], &first.answers[j]);
+        for (size_t j = 0; j < sizeof tight / sizeof tight[0]; j++) {
+            run_job(path, &expected, &tight[j], &other);
+            same_runs(path, &first, &other, expected.prompts->count);
+            assert_in_range(other.window_pages_max, 2, tight[j].window_pages);
+            assert_true(other.window_pages_max < first.window_pages_max);
+            if (i > 0) /* the longest row has more than that */
+                assert_true(other.whole_pages_max > other.window_pages_max);
+            else
+                assert_int_equal(other.whole_pages_max, 0);
+        }
+        expected_release(&expected);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_answer_as_the_reference_streamed_and_resident),
         cmocka_unit_test(gguf_files_answer_as_the_reference_streamed_and_resident),
         cmocka_unit_test(sampled_rows_do_not_depend_on_batch_chunks_or_threads),
+        cmocka_unit_test(windowed_rows_keep_few_pages_and_the_same_bits),
         cmocka_unit_test(rows_end_at_declared_ids_and_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Owns the pool of KV pages: which are free, and where a layer's part of a page lies. Refuses to
+/* Owns the pools of KV pages: which are free, and where a layer's part of a page lies. Refuses to
  * know rows: who holds a page gives it back. */
 #include "engine/kv.h"
 
@@ -24,54 +24,90 @@ static size_t layer_bytes(const struct kv_layer *layer) {
                           layer->shares_values ? 0 : layer->value_dim);
 }
 
-size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype) {
+/* A compressed cache is seen whole, whatever the config says of windows. */
+static enum kv_group group_of(const struct config *config, size_t layer) {
+    bool is_windowed = config->window != 0 && config->is_windowed != NULL &&
+                       config->is_windowed[layer] && config->latent.kv_rank == 0;
+    return is_windowed ? KV_WINDOW : KV_WHOLE;
+}
+
+size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_group group) {
     struct kv_layer layer = layer_of(config, dtype);
-    return config->layers * layer_bytes(&layer);
+    size_t bytes = 0;
+    for (size_t i = 0; i < config->layers; i++)
+        bytes += group_of(config, i) == group ? layer_bytes(&layer) : 0;
+    return bytes;
+}
+
+uint32_t kv_window(const struct config *config) {
+    for (size_t i = 0; i < config->layers; i++)
+        if (group_of(config, i) == KV_WINDOW)
+            return config->window;
+    return 0;
 }
 
 size_t kv_pages_for(size_t positions) {
     return positions / SL_PAGE_TOKENS + (positions % SL_PAGE_TOKENS != 0);
 }
 
+/* Most when the first position is the last of its page. */
+size_t kv_window_pages(uint32_t window) {
+    return window == 0 ? 0 : 1 + kv_pages_for((size_t)window - 1);
+}
+
 /* Where each layer of page 0 lies; the layers of a page follow each other. */
 static void place_layers(struct kv *kv, const struct config *config, enum kv_dtype dtype) {
-    size_t offset = 0;
+    size_t offsets[KV_GROUPS] = {0};
     for (size_t i = 0; i < kv->layer_count; i++) {
+        enum kv_group group = group_of(config, i);
+        const struct kv_pool *pool = &kv->pools[group];
         kv->layers[i] = layer_of(config, dtype);
-        kv->layers[i].base = kv->pool.data + offset;
-        kv->layers[i].page_bytes = kv->page_bytes;
-        offset += layer_bytes(&kv->layers[i]);
+        kv->layers[i].is_windowed = group == KV_WINDOW;
+        kv->layers[i].base = pool->slab.data + offsets[group];
+        kv->layers[i].page_bytes = pool->page_bytes;
+        offsets[group] += layer_bytes(&kv->layers[i]);
     }
-    must(offset == kv->page_bytes);
+    for (size_t group = 0; group < KV_GROUPS; group++)
+        must(offsets[group] == kv->pools[group].page_bytes);
+}
+
+static enum status pool_init(struct kv_pool *pool, size_t page_count, struct error *err) {
+    size_t bytes;
+    must(page_count >= 1);
+    must(page_count < SL_PAGE_GONE);
+    if (!size_mul(pool->page_bytes, page_count, &bytes))
+        return error_set(err, SL_ERR_ENV, "%zu KV pages of %zu bytes are more than memory can hold",
+                         page_count, pool->page_bytes);
+    TRY(slab_init(&pool->slab, bytes, err));
+    pool->free_pages = mem_new(page_count, sizeof *pool->free_pages);
+    if (pool->free_pages == NULL)
+        return error_memory(err, page_count * sizeof *pool->free_pages, "the list of KV pages");
+    for (size_t i = 0; i < page_count; i++)
+        pool->free_pages[i] = (uint32_t)(page_count - 1 - i); /* page 0 goes out first */
+    pool->page_count = pool->free_count = page_count;
+    return SL_OK;
 }
 
 static enum status fill(struct kv *kv, const struct config *config, enum kv_dtype dtype,
-                        struct error *err) {
-    size_t bytes;
-    if (!size_mul(kv->page_bytes, kv->page_count, &bytes))
-        return error_set(err, SL_ERR_ENV, "%zu KV pages of %zu bytes are more than memory can hold",
-                         kv->page_count, kv->page_bytes);
-    TRY(slab_init(&kv->pool, bytes, err));
+                        const size_t page_counts[KV_GROUPS], struct error *err) {
+    for (int group = 0; group < KV_GROUPS; group++) {
+        struct kv_pool *pool = &kv->pools[group];
+        pool->page_bytes = kv_page_bytes(config, dtype, (enum kv_group)group);
+        if (pool->page_bytes > 0)
+            TRY(pool_init(pool, page_counts[group], err));
+    }
     kv->layers = mem_new(kv->layer_count, sizeof *kv->layers);
-    kv->free_pages = mem_new(kv->page_count, sizeof *kv->free_pages);
-    if (!kv->layers || !kv->free_pages)
-        return error_memory(err, kv->page_count * sizeof *kv->free_pages, "the list of KV pages");
+    if (kv->layers == NULL)
+        return error_memory(err, kv->layer_count * sizeof *kv->layers, "the layers of KV pages");
     place_layers(kv, config, dtype);
-    for (size_t i = 0; i < kv->page_count; i++)
-        kv->free_pages[i] = (uint32_t)(kv->page_count - 1 - i); /* page 0 goes out first */
-    kv->free_count = kv->page_count;
     return SL_OK;
 }
 
 enum status kv_init(struct kv *kv, const struct config *config, enum kv_dtype dtype,
-                    size_t page_count, struct error *err) {
-    must(page_count >= 1);
-    must(page_count <= UINT32_MAX);
-    *kv = (struct kv){.page_bytes = kv_page_bytes(config, dtype),
-                      .page_count = page_count,
-                      .layer_count = config->layers};
-    must(kv->page_bytes > 0);
-    enum status status = fill(kv, config, dtype, err);
+                    const size_t page_counts[KV_GROUPS], struct error *err) {
+    must(config->layers > 0);
+    *kv = (struct kv){.layer_count = config->layers, .window = kv_window(config)};
+    enum status status = fill(kv, config, dtype, page_counts, err);
     if (status != SL_OK)
         kv_release(kv);
     return status;
@@ -80,25 +116,47 @@ enum status kv_init(struct kv *kv, const struct config *config, enum kv_dtype dt
 void kv_release(struct kv *kv) {
     if (!kv)
         return;
-    mem_free(kv->free_pages);
+    for (size_t group = 0; group < KV_GROUPS; group++) {
+        mem_free(kv->pools[group].free_pages);
+        slab_release(&kv->pools[group].slab);
+    }
     mem_free(kv->layers);
-    slab_release(&kv->pool);
     *kv = (struct kv){0};
 }
 
-bool kv_take(struct kv *kv, uint32_t *page) {
-    if (kv->free_count == 0)
+bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page) {
+    struct kv_pool *pool = &kv->pools[group];
+    if (pool->free_count == 0)
         return false;
-    *page = kv->free_pages[--kv->free_count];
-    kv->pages_used++;
-    if (kv->pages_used > kv->pages_used_max)
-        kv->pages_used_max = kv->pages_used;
+    *page = pool->free_pages[--pool->free_count];
+    pool->pages_used++;
+    if (pool->pages_used > pool->pages_used_max)
+        pool->pages_used_max = pool->pages_used;
     return true;
 }
 
-void kv_give(struct kv *kv, uint32_t page) {
-    must(page < kv->page_count);
-    must(kv->free_count < kv->page_count);
-    kv->free_pages[kv->free_count++] = page;
-    kv->pages_used--;
+void kv_give(struct kv *kv, enum kv_group group, uint32_t page) {
+    struct kv_pool *pool = &kv->pools[group];
+    must(page < pool->page_count);
+    must(pool->free_count < pool->page_count);
+    pool->free_pages[pool->free_count++] = page;
+    pool->pages_used--;
+}
+
+size_t kv_pages_used(const struct kv *kv) {
+    return kv->pools[KV_WHOLE].pages_used + kv->pools[KV_WINDOW].pages_used;
+}
+
+uint64_t kv_bytes_used(const struct kv *kv) {
+    uint64_t bytes = 0;
+    for (size_t group = 0; group < KV_GROUPS; group++)
+        bytes += (uint64_t)kv->pools[group].pages_used * kv->pools[group].page_bytes;
+    return bytes;
+}
+
+uint64_t kv_bytes(const struct kv *kv) {
+    uint64_t bytes = 0;
+    for (size_t group = 0; group < KV_GROUPS; group++)
+        bytes += (uint64_t)kv->pools[group].page_count * kv->pools[group].page_bytes;
+    return bytes;
 }

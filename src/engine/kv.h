@@ -1,6 +1,8 @@
-/* KV memory: a pool of pages, each for 16 positions of one row over all layers (backend/kv_view.h
- * has the layout). The pool is address space reserved once; a page counts against memory once
- * written. One thread. */
+/* KV memory: pools of pages, each page for 16 positions of one row over all layers of a group
+ * (backend/kv_view.h has the layout). There are two groups: layers that see the whole row, and
+ * those with a window, which give back what no later token sees. A group without layers has no
+ * pool. A pool is address space reserved once; a page counts against memory once written. One
+ * thread. */
 #ifndef SLUICE_ENGINE_KV_H
 #define SLUICE_ENGINE_KV_H
 
@@ -8,24 +10,43 @@
 #include "io/slab.h"
 #include "model/config.h"
 
-struct kv {
-    struct slab pool;
-    size_t page_bytes, page_count;
+#define SL_PAGE_GONE UINT32_MAX /* the number of a page that was given back */
+
+enum kv_group { KV_WHOLE, KV_WINDOW, KV_GROUPS };
+
+struct kv_pool {
+    struct slab slab;
+    size_t page_bytes, page_count; /* 0: no layer is in the group */
     size_t pages_used, pages_used_max;
-    struct kv_layer *layers; /* [layers] */
-    size_t layer_count;
     uint32_t *free_pages; /* a stack: the page given back last goes out first */
     size_t free_count;
 };
 
+struct kv {
+    struct kv_pool pools[KV_GROUPS];
+    struct kv_layer *layers; /* [layers] */
+    size_t layer_count;
+    uint32_t window; /* of the windowed group */
+};
+
+/* page_counts of groups without layers count for nothing. */
 enum status kv_init(struct kv *kv, const struct config *config, enum kv_dtype dtype,
-                    size_t page_count, struct error *err);
+                    const size_t page_counts[KV_GROUPS], struct error *err);
 void kv_release(struct kv *kv);
 /* Pages that hold so many positions. */
 size_t kv_pages_for(size_t positions);
-/* Bytes of a page over all layers. */
-size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype);
-bool kv_take(struct kv *kv, uint32_t *page); /* false when none is free */
-void kv_give(struct kv *kv, uint32_t page);
+/* Pages that `window` consecutive positions touch at most: what a windowed group keeps of a row
+ * between passes, and what a token needs there. */
+size_t kv_window_pages(uint32_t window);
+/* Bytes of a page over all layers of the group; 0 when it has none. */
+size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_group group);
+/* Window of the windowed group; 0 when no layer has one. */
+uint32_t kv_window(const struct config *config);
+bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page); /* false when none is free */
+void kv_give(struct kv *kv, enum kv_group group, uint32_t page);
+/* Of both groups: pages taken, their bytes, the bytes of all. */
+size_t kv_pages_used(const struct kv *kv);
+uint64_t kv_bytes_used(const struct kv *kv);
+uint64_t kv_bytes(const struct kv *kv);
 
 #endif

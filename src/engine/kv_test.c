@@ -11,6 +11,13 @@
 
 static const struct config tiny = {.layers = 3, .kv_heads = 2, .head_dim = 8};
 
+/* Two windowed layers of five. */
+static bool windows[] = {true, false, false, true, false};
+static const struct config mixed = {
+    .layers = 5, .kv_heads = 2, .head_dim = 8, .window = 20, .is_windowed = windows};
+static const size_t four[KV_GROUPS] = {4}, five[KV_GROUPS] = {5}, seven[KV_GROUPS] = {7};
+static const size_t most[KV_GROUPS] = {UINT32_MAX - 1};
+
 static int disarm(void **state) {
     (void)state;
     fault_arm(SL_FAULT_ALLOC, 0, false);
@@ -20,11 +27,11 @@ static int disarm(void **state) {
 static void page_has_keys_and_values_of_all_layers(void **state) {
     (void)state;
     /* 3 layers x 16 positions x 2 heads x (8 + 8) values x 2 or 4 bytes. */
-    assert_int_equal(kv_page_bytes(&tiny, KV_BF16), 3072);
-    assert_int_equal(kv_page_bytes(&tiny, KV_F32), 6144);
+    assert_int_equal(kv_page_bytes(&tiny, KV_BF16, KV_WHOLE), 3072);
+    assert_int_equal(kv_page_bytes(&tiny, KV_F32, KV_WHOLE), 6144);
     /* Llama 3.1 70B: 80 layers x 16 x 8 x 256 x 2 = 5 MiB. */
     struct config large = {.layers = 80, .kv_heads = 8, .head_dim = 128};
-    assert_int_equal(kv_page_bytes(&large, KV_BF16), 5 << 20);
+    assert_int_equal(kv_page_bytes(&large, KV_BF16, KV_WHOLE), 5 << 20);
 }
 
 static void pages_hold_sixteen_positions(void **state) {
@@ -40,18 +47,18 @@ static void layers_follow_each_other_in_a_page(void **state) {
     (void)state;
     struct kv kv;
     struct error err;
-    assert_int_equal(kv_init(&kv, &tiny, KV_F32, 5, &err), SL_OK);
+    assert_int_equal(kv_init(&kv, &tiny, KV_F32, five, &err), SL_OK);
     assert_int_equal(kv.layer_count, 3);
     for (size_t i = 0; i < 3; i++) {
-        assert_ptr_equal(kv.layers[i].base, kv.pool.data + i * 2048);
+        assert_ptr_equal(kv.layers[i].base, kv.pools[KV_WHOLE].slab.data + i * 2048);
         assert_int_equal(kv.layers[i].page_bytes, 6144);
         assert_int_equal(kv.layers[i].kv_heads, 2);
         assert_int_equal(kv.layers[i].head_dim, 8);
         assert_int_equal(kv.layers[i].value_dim, 8);
         assert_int_equal(kv.layers[i].dtype, KV_F32);
     }
-    assert_true(kv.pool.bytes >= 5 * 6144);
-    memset(kv.pool.data, 1, 5 * 6144); /* all of it can be written */
+    assert_true(kv.pools[KV_WHOLE].slab.bytes >= 5 * 6144);
+    memset(kv.pools[KV_WHOLE].slab.data, 1, 5 * 6144); /* all of it can be written */
     kv_release(&kv);
     kv_release(&kv);
 }
@@ -61,22 +68,22 @@ static void pages_go_out_once_and_come_back(void **state) {
     struct kv kv;
     struct error err;
     uint32_t pages[7], again;
-    assert_int_equal(kv_init(&kv, &tiny, KV_BF16, 7, &err), SL_OK);
+    assert_int_equal(kv_init(&kv, &tiny, KV_BF16, seven, &err), SL_OK);
     for (uint32_t i = 0; i < 7; i++) {
-        assert_true(kv_take(&kv, &pages[i]));
+        assert_true(kv_take(&kv, KV_WHOLE, &pages[i]));
         assert_int_equal(pages[i], i);
     }
-    assert_false(kv_take(&kv, &again));
-    assert_int_equal(kv.pages_used, 7);
-    kv_give(&kv, pages[2]);
-    kv_give(&kv, pages[5]);
-    assert_int_equal(kv.pages_used, 5);
-    assert_true(kv_take(&kv, &again));
+    assert_false(kv_take(&kv, KV_WHOLE, &again));
+    assert_int_equal(kv_pages_used(&kv), 7);
+    kv_give(&kv, KV_WHOLE, pages[2]);
+    kv_give(&kv, KV_WHOLE, pages[5]);
+    assert_int_equal(kv_pages_used(&kv), 5);
+    assert_true(kv_take(&kv, KV_WHOLE, &again));
     assert_int_equal(again, 5); /* given back last, warm in memory: out first */
-    assert_true(kv_take(&kv, &again));
+    assert_true(kv_take(&kv, KV_WHOLE, &again));
     assert_int_equal(again, 2);
-    assert_false(kv_take(&kv, &again));
-    assert_int_equal(kv.pages_used_max, 7);
+    assert_false(kv_take(&kv, KV_WHOLE, &again));
+    assert_int_equal(kv.pools[KV_WHOLE].pages_used_max, 7);
     kv_release(&kv);
 }
 
@@ -85,10 +92,10 @@ static void pool_that_does_not_fit_is_an_error(void **state) {
     struct kv kv;
     struct error err;
     struct config large = {.layers = 1024, .kv_heads = 4096, .head_dim = 4096};
-    assert_int_equal(kv_init(&kv, &large, KV_F32, UINT32_MAX, &err), SL_ERR_ENV);
+    assert_int_equal(kv_init(&kv, &large, KV_F32, most, &err), SL_ERR_ENV);
     for (uint64_t nth = 1; nth <= 2; nth++) {
         fault_arm(SL_FAULT_ALLOC, nth, false);
-        assert_int_equal(kv_init(&kv, &tiny, KV_F32, 5, &err), SL_ERR_ENV);
+        assert_int_equal(kv_init(&kv, &tiny, KV_F32, five, &err), SL_ERR_ENV);
     }
 }
 
@@ -136,15 +143,95 @@ static void seq_gives_its_pages_back(void **state) {
     struct kv kv;
     struct seq *seq;
     struct error err;
-    assert_int_equal(kv_init(&kv, &tiny, KV_BF16, 4, &err), SL_OK);
+    assert_int_equal(kv_init(&kv, &tiny, KV_BF16, four, &err), SL_OK);
     assert_int_equal(seq_new(&request, &seq, &err), SL_OK);
     assert_null(seq->logprobs);
-    while (seq->pages_count < seq->pages_cap)
-        assert_true(kv_take(&kv, &seq->pages[seq->pages_count++]));
-    assert_int_equal(kv.pages_used, 3);
+    assert_true(seq_take_pages(seq, &kv, 17));
+    assert_int_equal(kv_pages_used(&kv), 2);
+    assert_true(seq_take_pages(seq, &kv, 41));
+    assert_int_equal(kv_pages_used(&kv), 3);
     seq_free(seq, &kv);
-    assert_int_equal(kv.pages_used, 0);
-    assert_int_equal(kv.free_count, 4);
+    assert_int_equal(kv_pages_used(&kv), 0);
+    assert_int_equal(kv.pools[KV_WHOLE].free_count, 4);
+    kv_release(&kv);
+}
+
+static void windowed_layers_have_pages_of_their_own(void **state) {
+    (void)state;
+    struct kv kv;
+    struct error err;
+    static const size_t counts[KV_GROUPS] = {3, 2};
+    static const bool latent_windows[] = {true};
+    struct config latent = {.layers = 1,
+                            .window = 20,
+                            .is_windowed = (bool *)latent_windows,
+                            .latent = {.kv_rank = 8, .rope = 4}};
+    /* 2 heads x 16 positions x (8 + 8) values x 4 bytes = 2048 a layer. */
+    assert_int_equal(kv_page_bytes(&mixed, KV_F32, KV_WHOLE), 3 * 2048);
+    assert_int_equal(kv_page_bytes(&mixed, KV_F32, KV_WINDOW), 2 * 2048);
+    assert_int_equal(kv_window(&mixed), 20);
+    assert_int_equal(kv_window(&tiny), 0);
+    assert_int_equal(kv_window(&latent), 0); /* its cache is seen whole */
+    assert_int_equal(SL_OK, kv_init(&kv, &mixed, KV_F32, counts, &err));
+    for (size_t i = 0; i < 5; i++) {
+        static const size_t places[] = {0, 0, 1, 1, 2};
+        const struct kv_pool *pool = &kv.pools[windows[i] ? KV_WINDOW : KV_WHOLE];
+        assert_ptr_equal(kv.layers[i].base, pool->slab.data + places[i] * 2048);
+        assert_int_equal(kv.layers[i].page_bytes, pool->page_bytes);
+        assert_int_equal(kv.layers[i].is_windowed, windows[i]);
+    }
+    uint32_t page;
+    assert_true(kv_take(&kv, KV_WINDOW, &page));
+    assert_true(kv_take(&kv, KV_WINDOW, &page));
+    assert_false(kv_take(&kv, KV_WINDOW, &page));
+    assert_true(kv_take(&kv, KV_WHOLE, &page));
+    assert_int_equal(kv_bytes_used(&kv), 2 * 4096 + 6144);
+    assert_int_equal(kv_bytes(&kv), 2 * 4096 + 3 * 6144);
+    kv_release(&kv);
+}
+
+/* Counted over every place where the window may begin. */
+static void window_touches_no_more_pages_than_said(void **state) {
+    (void)state;
+    for (uint32_t window = 1; window < 70; window++) {
+        size_t largest = 0;
+        for (size_t begin = 0; begin < 16; begin++) {
+            size_t pages = (begin + window - 1) / 16 - begin / 16 + 1;
+            largest = pages > largest ? pages : largest;
+        }
+        assert_int_equal(kv_window_pages(window), largest);
+    }
+    assert_int_equal(kv_window_pages(0), 0);
+}
+
+/* A token at position p sees p - 19 to p. */
+static void seq_gives_back_what_the_window_has_passed(void **state) {
+    (void)state;
+    static const uint32_t prompt[1] = {1};
+    static const size_t counts[KV_GROUPS] = {8, 4};
+    struct seq_request request = {.prompt = prompt, .prompt_count = 1, .max_tokens = 100};
+    struct kv kv;
+    struct seq *seq;
+    struct error err;
+    assert_int_equal(SL_OK, kv_init(&kv, &mixed, KV_BF16, counts, &err));
+    assert_int_equal(SL_OK, seq_new(&request, &seq, &err));
+    assert_true(seq_take_pages(seq, &kv, 34)); /* 3 pages of each */
+    seq->computed = 34;                        /* the next one sees 15 to 34 */
+    seq_trim_pages(seq, &kv);
+    assert_int_equal(kv.pools[KV_WINDOW].pages_used, 3);
+    seq->computed = 35; /* 16 to 35 */
+    assert_true(seq_take_pages(seq, &kv, 35));
+    seq_trim_pages(seq, &kv);
+    assert_int_equal(kv.pools[KV_WINDOW].pages_used, 2);
+    assert_true(seq->pages[KV_WINDOW].numbers[0] == SL_PAGE_GONE);
+    assert_true(seq_take_pages(seq, &kv, 64)); /* its page serves again */
+    assert_int_equal(seq->pages[KV_WINDOW].numbers[3], 0);
+    assert_false(seq_take_pages(seq, &kv, 90)); /* 5 pages without giving back */
+    assert_int_equal(kv.pools[KV_WINDOW].pages_used, 4);
+    seq_free(seq, &kv);
+    assert_int_equal(kv_pages_used(&kv), 0);
+    assert_int_equal(kv.pools[KV_WHOLE].free_count, 8);
+    assert_int_equal(kv.pools[KV_WINDOW].free_count, 4);
     kv_release(&kv);
 }
 
@@ -174,6 +261,9 @@ int main(void) {
         cmocka_unit_test_teardown(pool_that_does_not_fit_is_an_error, disarm),
         cmocka_unit_test(seq_has_room_for_all_its_tokens),
         cmocka_unit_test(seq_gives_its_pages_back),
+        cmocka_unit_test(windowed_layers_have_pages_of_their_own),
+        cmocka_unit_test(window_touches_no_more_pages_than_said),
+        cmocka_unit_test(seq_gives_back_what_the_window_has_passed),
         cmocka_unit_test_teardown(seq_without_memory_is_an_error, disarm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

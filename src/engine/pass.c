@@ -50,17 +50,14 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
     must(pick->first == seq->computed);
     must(end <= seq->token_count);
     must(pass->tokens + pick->count <= pass->tokens_max);
-    while (seq->pages_count < kv_pages_for(end)) {
-        must(seq->pages_count < seq->pages_cap);
-        must(kv_take(kv, &seq->pages[seq->pages_count])); /* promised at admission */
-        seq->pages_count++;
-    }
+    must(seq_take_pages(seq, kv, end)); /* promised at admission */
     for (size_t i = pick->first; i < end; i++) {
         pass->ids[pass->tokens] = seq->tokens[i];
         pass->kv_tokens[pass->tokens++] = (struct kv_token){
             .position = (uint32_t)i,
             .row_limit = (uint32_t)(seq->prompt_count + seq->max_tokens),
-            .pages = seq->pages,
+            .pages = seq->pages[KV_WHOLE].numbers,
+            .window_pages = seq->pages[KV_WINDOW].numbers,
         };
     }
     if (!pick->wants_logits)
@@ -113,7 +110,9 @@ enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv
     step_end(step);
     if (pass->logit_count > 0)
         step->backend->ops->argmax(step->backend, &step->logits, pass->best);
-    for (size_t i = 0; i < sched->pick_count; i++)
+    for (size_t i = 0; i < sched->pick_count; i++) {
         sched->picks[i].seq->computed += sched->picks[i].count;
+        seq_trim_pages(sched->picks[i].seq, kv);
+    }
     return SL_OK;
 }

@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-static const struct config tiny = {.layers = 1, .kv_heads = 1, .head_dim = 2};
+static bool windows[2];
+static struct config tiny = {.layers = 2, .kv_heads = 1, .head_dim = 2, .is_windowed = windows};
 static const uint32_t prompt[256];
 
 static struct seq *new_seq(size_t prompt_count, size_t max_tokens) {
@@ -22,7 +23,8 @@ static struct seq *new_seq(size_t prompt_count, size_t max_tokens) {
 static struct sched new_sched(size_t batch_max, size_t pass_tokens, size_t page_count) {
     struct sched sched;
     struct error err;
-    struct sched_limits limits = {batch_max, pass_tokens, page_count};
+    struct sched_limits limits = {
+        .batch_max = batch_max, .pass_tokens = pass_tokens, .page_count = page_count};
     assert_int_equal(sched_init(&sched, &limits, &err), SL_OK);
     return sched;
 }
@@ -59,6 +61,37 @@ static void row_enters_when_rows_and_pages_allow(void **state) {
     assert_true(sched_fits(&sched, 32, 32));
     sched_remove(&sched, second);
     assert_int_equal(sched.live_count, 0);
+    seq_free(first, NULL);
+    seq_free(second, NULL);
+    sched_release(&sched);
+}
+
+/* Window 20 touches 3 pages at most, and 8 tokens of a pass take 1 more. */
+static void row_of_windowed_layers_is_promised_its_window(void **state) {
+    (void)state;
+    struct sched_limits limits = {
+        .batch_max = 9, .pass_tokens = 8, .page_count = 40, .window_page_count = 8, .window = 20};
+    struct sched sched;
+    struct error err;
+    assert_int_equal(sched_init(&sched, &limits, &err), SL_OK);
+    assert_true(sched_can_ever_fit(&sched, 600, 40));
+    assert_false(sched_can_ever_fit(&sched, 600, 41)); /* for the other layers */
+    struct seq *first = new_seq(100, 100), *second = new_seq(40, 24);
+    sched_admit(&sched, first);
+    sched_admit(&sched, second);
+    assert_int_equal(sched.pages_promised, 13 + 4);
+    assert_int_equal(sched.window_promised, 3 + 3);
+    assert_true(sched_fits(&sched, 8, 8));
+    assert_false(sched_fits(&sched, 8, 9)); /* 6 + 2 + 1 set aside */
+    sched_remove(&sched, first);
+    sched_remove(&sched, second);
+    assert_int_equal(sched.window_promised, 0);
+    assert_int_equal(sched.window_excess, 0);
+    sched.limits.is_all_windowed = true;
+    assert_true(sched_can_ever_fit(&sched, 600, 41));
+    sched.limits.window_page_count = 3;
+    assert_true(sched_can_ever_fit(&sched, 24, 24));
+    assert_false(sched_can_ever_fit(&sched, 24, 25));
     seq_free(first, NULL);
     seq_free(second, NULL);
     sched_release(&sched);
@@ -237,10 +270,13 @@ static void check_turns(struct world *world) {
 static void take_pages(struct world *world) {
     for (size_t i = 0; i < world->sched.pick_count; i++) {
         struct sched_pick *pick = &world->sched.picks[i];
-        while (pick->seq->pages_count < kv_pages_for(pick->first + pick->count)) {
-            assert_true(pick->seq->pages_count < pick->seq->pages_cap);
-            assert_true(kv_take(&world->kv, &pick->seq->pages[pick->seq->pages_count++]));
-        }
+        assert_true(seq_take_pages(pick->seq, &world->kv, pick->first + pick->count));
+        /* What the pick sees is there. */
+        size_t window = world->kv.window, last = pick->first + pick->count - 1;
+        size_t oldest = pick->first >= window ? pick->first - window + 1 : 0;
+        const struct seq_pages *pages = &pick->seq->pages[KV_WINDOW];
+        for (size_t page = oldest / 16; window > 0 && page <= last / 16; page++)
+            assert_true(pages->numbers[page] < world->kv.pools[KV_WINDOW].page_count);
     }
 }
 
@@ -258,31 +294,77 @@ static void end_some(struct world *world) {
     }
 }
 
-static void check_pages(const struct world *world) {
-    size_t used = 0, promised = 0;
+/* Each page is with one row or free. */
+static void check_group(const struct world *world, enum kv_group group) {
+    const struct kv_pool *pool = &world->kv.pools[group];
+    size_t used = 0;
     bool seen[512] = {false};
     for (size_t i = 0; i < world->sched.live_count; i++) {
-        const struct seq *seq = world->sched.live[i];
-        used += seq->pages_count;
-        promised += seq->pages_cap;
-        for (size_t j = 0; j < seq->pages_count; j++) {
-            assert_false(seen[seq->pages[j]]);
-            seen[seq->pages[j]] = true;
+        const struct seq_pages *pages = &world->sched.live[i]->pages[group];
+        used += pages->count - pages->first;
+        for (size_t j = pages->first; j < pages->count; j++) {
+            assert_false(seen[pages->numbers[j]]);
+            seen[pages->numbers[j]] = true;
         }
     }
-    assert_int_equal(world->kv.pages_used, used);
-    assert_int_equal(world->kv.free_count + used, world->kv.page_count);
-    assert_int_equal(world->sched.pages_promised, promised);
-    assert_true(promised <= world->kv.page_count);
+    for (size_t i = 0; i < pool->free_count; i++) {
+        assert_false(seen[pool->free_pages[i]]);
+        seen[pool->free_pages[i]] = true;
+    }
+    assert_int_equal(pool->pages_used, used);
+    assert_int_equal(pool->free_count + used, pool->page_count);
 }
 
-static void simulate(uint64_t seed) {
-    struct world world = {.random = seed * 0x9E3779B97F4A7C15u + 1};
+static void check_pages(const struct world *world) {
+    size_t promised = 0, window_promised = 0, most = kv_window_pages(world->kv.window);
+    check_group(world, KV_WHOLE);
+    check_group(world, KV_WINDOW);
+    for (size_t i = 0; i < world->sched.live_count; i++) {
+        const struct seq *seq = world->sched.live[i];
+        const struct seq_pages *pages = &seq->pages[KV_WINDOW];
+        promised += seq->pages_cap;
+        window_promised += seq->pages_cap < most ? seq->pages_cap : most;
+        assert_true(pages->count - pages->first <= most);
+    }
+    assert_int_equal(world->sched.pages_promised, promised);
+    assert_int_equal(world->sched.window_promised, window_promised);
+    if (!world->sched.limits.is_all_windowed)
+        assert_true(promised <= world->kv.pools[KV_WHOLE].page_count);
+    if (most > 0)
+        assert_true(window_promised <= world->kv.pools[KV_WINDOW].page_count);
+}
+
+/* Layers of one group or of both; the fewest pages with which the longest row can ever fit are
+ * among the counts tried. */
+static void make_world(struct world *world) {
     struct error err;
-    size_t page_count = 10 + below(&world, 60), passes = 0;
-    world.rows_count = 1 + below(&world, ROWS_MAX);
-    world.sched = new_sched(1 + below(&world, 12), 1 + below(&world, 30), page_count);
-    assert_int_equal(kv_init(&world.kv, &tiny, KV_BF16, page_count, &err), SL_OK);
+    size_t kind = below(world, 3), pass_tokens = 1 + below(world, below(world, 4) ? 30 : 120);
+    tiny.window = kind == 0 ? 0 : 1 + (uint32_t)below(world, 50);
+    windows[0] = kind > 0;
+    windows[1] = kind > 1;
+    size_t longest = kv_pages_for(90 + 60), most = kv_window_pages(tiny.window);
+    size_t aside = sched_pages_set_aside(pass_tokens), window_least = most + aside;
+    window_least = window_least < longest ? window_least : longest;
+    struct sched_limits limits = {
+        .batch_max = 1 + below(world, 12),
+        .pass_tokens = pass_tokens,
+        .page_count = longest + below(world, 60),
+        .window_page_count = window_least + below(world, 3) * below(world, 12),
+        .window = tiny.window,
+        .is_all_windowed = kind == 2,
+    };
+    size_t counts[KV_GROUPS] = {limits.page_count, limits.window_page_count};
+    assert_int_equal(sched_init(&world->sched, &limits, &err), SL_OK);
+    assert_int_equal(kv_init(&world->kv, &tiny, KV_BF16, counts, &err), SL_OK);
+    world->rows_count = 1 + below(world, ROWS_MAX);
+}
+
+/* Whether a pass needed all pages of windowed layers. */
+static bool simulate(uint64_t seed) {
+    struct world world = {.random = seed * 0x9E3779B97F4A7C15u + 1};
+    size_t passes = 0;
+    bool was_full = false;
+    make_world(&world);
     while (world.ended < world.rows_count) {
         admit_some(&world);
         if (world.sched.live_count == 0)
@@ -291,27 +373,36 @@ static void simulate(uint64_t seed) {
         check_picks(&world);
         check_turns(&world);
         take_pages(&world);
+        was_full = was_full || (world.kv.window > 0 && world.kv.pools[KV_WINDOW].free_count == 0);
         compute(&world.sched);
+        for (size_t i = 0; i < world.sched.pick_count; i++)
+            seq_trim_pages(world.sched.picks[i].seq, &world.kv);
         end_some(&world);
         check_pages(&world);
         assert_true(++passes < 40 * 150); /* one token a pass would do */
     }
-    assert_int_equal(world.kv.free_count, page_count);
+    assert_int_equal(kv_pages_used(&world.kv), 0);
     assert_int_equal(world.sched.pages_promised, 0);
+    assert_int_equal(world.sched.window_promised, 0);
+    assert_int_equal(world.sched.window_excess, 0);
     assert_int_equal(world.sched.live_count, 0);
     kv_release(&world.kv);
     sched_release(&world.sched);
+    return was_full;
 }
 
 static void random_jobs_end_with_every_promise_kept(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 150; seed++)
-        simulate(seed);
+    size_t full = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        full += simulate(seed);
+    assert_true(full >= 20); /* jobs in which a page fewer for windows would not have done */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_enters_when_rows_and_pages_allow),
+        cmocka_unit_test(row_of_windowed_layers_is_promised_its_window),
         cmocka_unit_test(prompt_goes_in_by_chunks),
         cmocka_unit_test(decoding_rows_come_before_newcomers),
         cmocka_unit_test(decoding_rows_take_turns),

@@ -14,9 +14,11 @@ static enum status fill(struct seq *seq, const struct seq_request *request, stru
                          request->prompt_count, request->max_tokens);
     seq->pages_cap = kv_pages_for(room);
     seq->tokens = mem_new(room, sizeof *seq->tokens);
-    seq->pages = mem_new(seq->pages_cap, sizeof *seq->pages);
-    if (!seq->tokens || !seq->pages)
+    uint32_t *numbers = mem_new(seq->pages_cap, KV_GROUPS * sizeof *numbers);
+    seq->pages[KV_WHOLE].numbers = numbers;
+    if (!seq->tokens || !numbers)
         return error_memory(err, room, "the tokens of a row");
+    seq->pages[KV_WINDOW].numbers = numbers + seq->pages_cap;
     memcpy(seq->tokens, request->prompt, request->prompt_count * sizeof *seq->tokens);
     if (!request->wants_logprobs)
         return SL_OK;
@@ -55,11 +57,39 @@ void seq_free(struct seq *seq, struct kv *kv) {
     if (!seq)
         return;
     /* The page taken last goes back first, so that the next row takes them in the same order. */
-    while (seq->pages_count > 0)
-        kv_give(kv, seq->pages[--seq->pages_count]);
+    for (int group = 0; group < KV_GROUPS; group++) {
+        struct seq_pages *pages = &seq->pages[group];
+        while (pages->count > pages->first)
+            kv_give(kv, (enum kv_group)group, pages->numbers[--pages->count]);
+    }
     mem_free(seq->tops);
     mem_free(seq->logprobs);
-    mem_free(seq->pages);
+    mem_free(seq->pages[KV_WHOLE].numbers);
     mem_free(seq->tokens);
     mem_free(seq);
+}
+
+bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end) {
+    size_t needed = kv_pages_for(end);
+    must(needed <= seq->pages_cap);
+    for (int group = 0; group < KV_GROUPS; group++) {
+        struct seq_pages *pages = &seq->pages[group];
+        if (kv->pools[group].page_bytes == 0)
+            continue;
+        for (; pages->count < needed; pages->count++)
+            if (!kv_take(kv, (enum kv_group)group, &pages->numbers[pages->count]))
+                return false;
+    }
+    return true;
+}
+
+void seq_trim_pages(struct seq *seq, struct kv *kv) {
+    struct seq_pages *pages = &seq->pages[KV_WINDOW];
+    if (kv->window == 0 || seq->computed < kv->window)
+        return;
+    size_t oldest = seq->computed - kv->window + 1; /* that token `computed` sees */
+    while (pages->first < oldest / SL_PAGE_TOKENS) {
+        kv_give(kv, KV_WINDOW, pages->numbers[pages->first]);
+        pages->numbers[pages->first++] = SL_PAGE_GONE;
+    }
 }

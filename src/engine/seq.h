@@ -12,6 +12,12 @@
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH };
 
+/* Page numbers of a row in one group; those of [first, count) are held, earlier ones are gone. */
+struct seq_pages {
+    uint32_t *numbers; /* [pages_cap] */
+    size_t first, count;
+};
+
 struct token_logprobs {
     uint32_t id;
     float logprob;
@@ -25,8 +31,8 @@ struct seq {
     size_t prompt_count, token_count;
     size_t max_tokens; /* of the answer; >= 1 */
     size_t computed;   /* tokens whose keys and values are in the pages */
-    uint32_t *pages;   /* [pages_cap]; pages_count are taken */
-    size_t pages_count, pages_cap;
+    struct seq_pages pages[KV_GROUPS];
+    size_t pages_cap; /* pages for prompt_count + max_tokens positions */
     struct sampling sampling;
     size_t logprobs_count; /* best tokens asked for; 0 with wants_logprobs: the picked one alone */
     bool wants_logprobs;
@@ -51,6 +57,10 @@ struct seq_request {
 /* SL_ERR_ENV when memory is out. */
 enum status seq_new(const struct seq_request *request, struct seq **out, struct error *err);
 void seq_free(struct seq *seq, struct kv *kv); /* gives its pages back; accepts NULL */
+/* Takes the pages that positions below `end` lack, in each group; false when there are none. */
+bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end);
+/* Gives back the pages of windowed layers that no token from `computed` on sees. */
+void seq_trim_pages(struct seq *seq, struct kv *kv);
 static inline const uint32_t *seq_answer(const struct seq *seq) {
     return seq->tokens + seq->prompt_count;
 }

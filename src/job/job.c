@@ -115,8 +115,10 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
 void job_count(struct job *job) {
     struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
     totals.count = 0;
-    totals.prompt_tokens = totals.answer_tokens = totals.sequence_tokens = totals.pages = 0;
+    totals.prompt_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
+    totals.pages = totals.window_pages = 0;
     totals.longest = totals.longest_prompt = totals.longest_answer = 0;
+    size_t window_pages = kv_window_pages(kv_window(&job->model->config)); /* the most of a row */
     for (size_t i = 0; i < job->rows.count; i++) {
         size_t prompt = job->looked[i].prompt_tokens, answer = job->looked[i].max_tokens;
         if (prompt == 0)
@@ -125,7 +127,9 @@ void job_count(struct job *job) {
         totals.prompt_tokens += prompt;
         totals.answer_tokens += answer;
         totals.sequence_tokens += prompt + answer;
-        totals.pages += kv_pages_for(prompt + answer);
+        size_t pages = kv_pages_for(prompt + answer);
+        totals.pages += pages;
+        totals.window_pages += pages < window_pages ? pages : window_pages;
         if (prompt + answer > totals.longest)
             totals.longest = prompt + answer;
         if (prompt > totals.longest_prompt)

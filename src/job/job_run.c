@@ -322,8 +322,8 @@ static enum status run_pass(struct run *run, struct error *err) {
     state->tokens_waiting -=
         report.new_tokens < state->tokens_waiting ? report.new_tokens : state->tokens_waiting;
     state->rows_live = engine_live(run->engine);
-    state->kv_bytes_used = (uint64_t)kv->pages_used * kv->page_bytes;
-    state->kv_bytes = (uint64_t)kv->page_count * kv->page_bytes;
+    state->kv_bytes_used = kv_bytes_used(kv);
+    state->kv_bytes = kv_bytes(kv);
     return progress_pass(run->progress, &report, state, err);
 }
 
@@ -377,7 +377,10 @@ static enum status make_engine(struct run *run, struct error *err) {
         .backend = run->backend,
         .provider = run->provider,
         .kv_dtype = plan->kv_dtype,
-        .limits = {plan->batch, plan->pass_tokens, plan->page_count},
+        .limits = {.batch_max = plan->batch,
+                   .pass_tokens = plan->pass_tokens,
+                   .page_count = plan->page_count,
+                   .window_page_count = plan->window_page_count},
         .listener = {run, on_token, on_done},
     };
     return engine_new(&options, &run->engine, err);

@@ -100,6 +100,7 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_EXPERT_GATE] = {expert, hidden},
         [ROLE_EXPERT_UP] = {expert, hidden},
         [ROLE_EXPERT_GATE_UP] = {hidden, 2 * expert},
+        [ROLE_EXPERT_GATE_UP_ROWS] = {2 * expert, hidden},
         [ROLE_EXPERT_DOWN] = {hidden, expert},
         [ROLE_EXPERT_DOWN_IN] = {expert, hidden},
         [ROLE_EXPERT_GATE_BIAS] = {1, expert},

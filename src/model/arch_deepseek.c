@@ -143,15 +143,6 @@ static void deepseek_rotate(struct step *step) {
             &step->wide_q);
 }
 
-/* Rows of a matrix of all heads. */
-static struct view deepseek_rows(const struct view *all, size_t first, size_t count) {
-    struct view view = *all;
-    must(first + count <= all->rows);
-    view.rows = count;
-    view.data += first * all->row_bytes;
-    return view;
-}
-
 /* step->wide_q[head] = W_k' q[head] for the parts of the queries that are not rotated. */
 static void deepseek_absorb(struct step *step, const struct view *matrix, bool is_stack) {
     const struct latent *latent = &step->config->latent;
@@ -162,10 +153,10 @@ static void deepseek_absorb(struct step *step, const struct view *matrix, bool i
         const struct feature_range query = {head * (nope + latent->rope), 1, 0, nope};
         backend->ops->copy(backend, &step->q, &query, &step->part);
         if (is_stack) {
-            struct view rows = deepseek_rows(matrix, head * kv_rank, kv_rank);
+            struct view rows = view_rows(matrix, head * kv_rank, kv_rank);
             backend->ops->product(backend, &rows, &step->part, &step->wide_q, head * wide);
         } else {
-            struct view rows = deepseek_rows(matrix, head * (nope + latent->value), nope);
+            struct view rows = view_rows(matrix, head * (nope + latent->value), nope);
             step_product_columns(step, &rows, &step->part, &step->wide_q, head * wide);
         }
     }
@@ -180,7 +171,7 @@ static void deepseek_expand(struct step *step, const struct view *matrix, bool i
     for (size_t head = 0; head < step->config->heads; head++) {
         const struct feature_range range = {head * kv_rank, 1, 0, kv_rank};
         size_t first = is_stack ? head * value : head * (latent->nope + value) + latent->nope;
-        struct view rows = deepseek_rows(matrix, first, value);
+        struct view rows = view_rows(matrix, first, value);
         backend->ops->copy(backend, &step->wide_a, &range, &step->part);
         backend->ops->product(backend, &rows, &step->part, &step->a, head * value);
     }
@@ -200,7 +191,7 @@ static enum status deepseek_attend(struct step *step, uint32_t layer, struct err
     const struct config *config = step->config;
     struct backend *backend = step->backend;
     const struct backend_ops *ops = backend->ops;
-    bool is_stack = model_tensor(step->model, layer, ROLE_KV_B) == NULL;
+    bool is_stack = model_matrix(step->model, layer, ROLE_KV_B) == NULL;
     struct view matrix;
     ops->rms_norm(backend, &step->h, step_vector(step, layer, ROLE_ATTEND_NORM), config->hidden,
                   config->norm_eps, &step->x);

@@ -1,7 +1,8 @@
 /* gpt-oss: attention with biases, a sink for each head and a window in every other layer; experts
  * chosen by the largest outputs of a router with a bias, their MLP a clipped SwiGLU with biases.
  * Published code: transformers' modeling_gpt_oss.py. Folders in bf16 have the experts' matrices the
- * other way, [inputs, outputs], gate and up alternating; GGUF has them apart, as rows of outputs.
+ * other way, [inputs, outputs], gate and up alternating; in MXFP4 they are rows of outputs that
+ * alternate. GGUF and MLX have them apart, as rows of outputs.
  */
 #include "model/arch_mixture.h"
 #include "model/step.h"
@@ -10,11 +11,17 @@
 #define GPT_OSS_LIMIT 7.0
 
 static const enum role gpt_oss_expert_order[] = {
-    ROLE_EXPERT_GATE_UP,   ROLE_EXPERT_GATE_UP_BIAS,
-    ROLE_EXPERT_GATE,      ROLE_EXPERT_GATE_BIAS,
-    ROLE_EXPERT_UP,        ROLE_EXPERT_UP_BIAS,
-    ROLE_EXPERT_DOWN_IN,   ROLE_EXPERT_DOWN,
-    ROLE_EXPERT_DOWN_BIAS, ROLE_COUNT,
+    ROLE_EXPERT_GATE_UP,
+    ROLE_EXPERT_GATE_UP_ROWS,
+    ROLE_EXPERT_GATE_UP_BIAS,
+    ROLE_EXPERT_GATE,
+    ROLE_EXPERT_GATE_BIAS,
+    ROLE_EXPERT_UP,
+    ROLE_EXPERT_UP_BIAS,
+    ROLE_EXPERT_DOWN_IN,
+    ROLE_EXPERT_DOWN,
+    ROLE_EXPERT_DOWN_BIAS,
+    ROLE_COUNT,
 };
 
 static void gpt_oss_common(struct config *out, double alpha, double limit) {
@@ -110,14 +117,15 @@ static enum status gpt_oss_gate_up(const struct gpt_oss_expert *expert, struct e
     struct backend *backend = step->backend;
     const struct feature_range even = {0, 2, 0, step->config->mixture.inner};
     const struct feature_range odd = {1, 2, 0, step->config->mixture.inner};
-    if (!gpt_oss_has(step, expert->layer, ROLE_EXPERT_GATE_UP)) {
+    bool is_turned = gpt_oss_has(step, expert->layer, ROLE_EXPERT_GATE_UP);
+    if (!is_turned && !gpt_oss_has(step, expert->layer, ROLE_EXPERT_GATE_UP_ROWS)) {
         TRY(gpt_oss_product(expert, ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_BIAS, &step->expert_x,
                             &step->expert_gate, err));
         return gpt_oss_product(expert, ROLE_EXPERT_UP, ROLE_EXPERT_UP_BIAS, &step->expert_x,
                                &step->expert_up, err);
     }
-    TRY(gpt_oss_product(expert, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_UP_BIAS, &step->expert_x,
-                        &step->expert_both, err));
+    TRY(gpt_oss_product(expert, is_turned ? ROLE_EXPERT_GATE_UP : ROLE_EXPERT_GATE_UP_ROWS,
+                        ROLE_EXPERT_GATE_UP_BIAS, &step->expert_x, &step->expert_both, err));
     backend->ops->copy(backend, &step->expert_both, &even, &step->expert_gate);
     backend->ops->copy(backend, &step->expert_both, &odd, &step->expert_up);
     return SL_OK;

@@ -38,7 +38,7 @@ enum arch_need arch_mixture_need(const struct config *config, enum role role) {
 static enum status mixture_shared(struct step *step, uint32_t layer, struct error *err) {
     struct backend *backend = step->backend;
     uint32_t inner = step->config->mixture.shared_inner;
-    bool is_gated = model_tensor(step->model, layer, ROLE_SHARED_ROUTER) != NULL;
+    bool is_gated = model_matrix(step->model, layer, ROLE_SHARED_ROUTER) != NULL;
     if (is_gated) {
         act_shape(&step->expert_x, 1, step->tokens);
         TRY(step_product(step, layer, ROLE_SHARED_ROUTER, &step->x, &step->expert_x, err));

@@ -9,6 +9,8 @@
 #include <string.h>
 
 void config_release(struct config *config) {
+    map_release(&config->quantisation.modules);
+    mem_free(config->quantisation.entries);
     arena_release(&config->arena);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "model/role.h"
+#include "weights/matrix.h"
 #include "weights/meta.h"
 
 #define SL_LAYERS_MAX 1024u
@@ -70,6 +71,19 @@ struct latent {
     uint32_t nope, rope, value; /* features of a head: keys without and with rotation, values */
 };
 
+/* What the config says about how weights are stored (config_quant.c): hints, for shapes decide. */
+struct quantisation_entry {
+    struct matrix_hint hint;
+    bool is_plain; /* said not to be quantised */
+};
+
+struct quantisation {
+    struct matrix_hint hint;             /* of all matrices but those with an entry */
+    struct map modules;                  /* "model.layers.0.mlp.up_proj" to its number in entries */
+    struct quantisation_entry **entries; /* in the config's arena */
+    size_t entry_count, entry_cap;
+};
+
 struct config {
     const char *family;                                        /* arch.name */
     uint32_t layers, hidden, heads, kv_heads, head_dim, inner; /* inner: of the MLP */
@@ -95,6 +109,7 @@ struct config {
     bool declares_attention_bias, declares_mlp_bias; /* then the tensors must be there */
     struct mixture mixture;
     struct latent latent;
+    struct quantisation quantisation;
     bool samples; /* generation_config suggests sampling: said in the plan; next three then */
     double temperature, top_p;
     int64_t top_k;
@@ -130,6 +145,11 @@ enum status config_size(const struct json *config, const char *member, uint32_t 
  * already. */
 enum status config_rope_from_json(const struct json *config, const char *name,
                                   const struct arch *arch, struct config *out, struct error *err);
+/* quantization_config and quantization of a folder's config. */
+enum status config_quantisation(const struct json *config, const char *name, struct config *out,
+                                struct error *err);
+/* What is said about a single module, NULL if nothing is. */
+const struct quantisation_entry *config_module(const struct config *config, struct str module);
 /* is_windowed and skips_rope: all false. */
 enum status config_layer_flags(struct config *config, bool **out, struct error *err);
 /* yarn's factor of cosines and sines: (0.1 mscale log(factor) + 1), 1 for factors up to 1. */

@@ -19,8 +19,6 @@ static const struct {
     double neutral;
     size_t offset; /* 0: none */
 } special[] = {
-    {"quantization_config", NAN, 0},
-    {"quantization", NAN, 0},
     {"attn_logit_softcapping", NAN, offsetof(struct config, score_cap)},
     {"final_logit_softcapping", NAN, offsetof(struct config, logit_cap)},
     {"attention_multiplier", 1, offsetof(struct config, score_scale)},
@@ -195,6 +193,7 @@ static enum status config_fill(const struct json *config, const struct arch *arc
     TRY(config_activation(config, name, out, err));
     TRY(config_sizes(config, &arch->defaults, name, out, err));
     TRY(config_rope_from_json(config, name, arch, out, err));
+    TRY(config_quantisation(config, name, out, err));
     const struct json *tie = json_get(config, "tie_word_embeddings");
     out->ties_embeddings = arch->ties_by_default;
     if (config_is_set(tie) && !json_bool(tie, &out->ties_embeddings))
@@ -217,11 +216,7 @@ static const struct json *config_text_part(const struct json *config) {
 /* Members of the outer object that the text part does not repeat. */
 static enum status config_outer(const struct json *outer, const struct json *text, const char *name,
                                 struct config *out, struct error *err) {
-    static const char *const refused[] = {"quantization_config", "quantization", NULL};
-    for (const char *const *member = refused; *member != NULL; member++)
-        if (config_is_set(json_get(outer, *member)))
-            return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family",
-                             name, *member);
+    TRY(config_quantisation(outer, name, out, err));
     if (!config_is_set(json_get(text, "tie_word_embeddings")))
         json_bool(json_get(outer, "tie_word_embeddings"), &out->ties_embeddings);
     return SL_OK;

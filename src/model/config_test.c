@@ -309,8 +309,7 @@ static void sizes_that_cannot_be_are_refused(void **state) {
 
 static void settings_that_change_the_answer_are_refused_by_name(void **state) {
     static const char *const rows[][2] = {
-        {",\"quantization_config\":{\"quant_method\":\"fp8\"}", "quantization_config"},
-        {",\"quantization\":{\"bits\":4}", "quantization"},
+        {",\"quantization_config\":{\"quant_method\":\"awq\"}", "quantization_config"},
         {",\"attn_logit_softcapping\":50.0", "attn_logit_softcapping"},
         {",\"hidden_act\":\"gelu\"", "gelu"},
         {",\"embedding_multiplier\":12.0", "embedding_multiplier"},
@@ -488,7 +487,7 @@ static void the_text_part_of_a_multimodal_config_is_read(void **state) {
     config_release(&config);
     refuses("wrapper", ",\"text_config\":{\"model_type\":\"mamba\"," SIZES "}", "mamba");
     refuses("wrapper",
-            ",\"quantization_config\":{\"bits\":4},\"text_config\":{\"model_type\":"
+            ",\"quantization_config\":{\"quant_method\":\"gptq\"},\"text_config\":{\"model_type\":"
             "\"llama\"," SIZES "}",
             "quantization_config");
     refuses("wrapper", ",\"text_config\":[]", "wrapper");

@@ -76,7 +76,8 @@ void model_close(struct model *model) {
     template_free(model->tool_template);
     template_free(model->template);
     tokenizer_free(model->tokenizer);
-    mem_free(model->tensors);
+    mem_free(model->vectors);
+    mem_free(model->matrices);
     mem_free(model->experts);
     config_release(&model->config);
     meta_release(&model->meta);
@@ -89,13 +90,13 @@ void model_close(struct model *model) {
     mem_free(model);
 }
 
-const struct tensor *model_tensor(const struct model *model, uint32_t layer, enum role role) {
+const struct matrix *model_matrix(const struct model *model, uint32_t layer, enum role role) {
     must((unsigned)role < ROLE_COUNT);
     must(layer < model->config.layers);
     if (role == ROLE_HEAD && !model->has_own_head)
         role = ROLE_EMBED;
     size_t row = role_get(role)->is_per_layer ? (size_t)layer + 1 : 0;
-    return model->tensors[row * ROLE_COUNT + role];
+    return model->matrices[row * ROLE_COUNT + role];
 }
 
 bool model_is_eos(const struct model *model, uint32_t id) {
@@ -105,30 +106,39 @@ bool model_is_eos(const struct model *model, uint32_t id) {
     return false;
 }
 
-/* Bytes of all bound tensors by format. */
-static void model_count_bytes(const struct model *model, uint64_t bytes[DTYPE_COUNT]) {
+void model_format_bytes(const struct model *model, uint64_t bytes[DTYPE_COUNT]) {
     size_t roles = ((size_t)model->config.layers + 1) * ROLE_COUNT, parts = 0;
-    if (model->experts != NULL)
-        parts = (size_t)model->config.layers * model->config.mixture.count * ROLE_EXPERT_COUNT;
-    for (size_t i = 0; i < roles + parts; i++) {
-        const struct tensor *tensor = i < roles ? model->tensors[i] : model->experts[i - roles];
-        if (tensor != NULL)
-            bytes[tensor->dtype] +=
-                tensor->bytes; /* each lies in the files, which bounds the sum */
+    size_t experts = model->config.mixture.count;
+    for (size_t i = 0; i < DTYPE_COUNT; i++)
+        bytes[i] = 0;
+    /* Each lies in the files, which bounds the sums. */
+    for (size_t i = 0; i < roles; i++) {
+        const struct tensor *vector = model->vectors[i];
+        const struct matrix *matrix = model->matrices[i];
+        if (vector != NULL)
+            bytes[vector->dtype] += vector->bytes;
+        if (matrix != NULL)
+            bytes[matrix->dtype] +=
+                matrix_bytes(matrix) * (role_is_expert((enum role)(i % ROLE_COUNT)) ? experts : 1);
     }
+    if (model->experts != NULL)
+        parts = (size_t)model->config.layers * experts * ROLE_EXPERT_COUNT;
+    for (size_t i = 0; i < parts; i++)
+        if (model->experts[i] != NULL)
+            bytes[model->experts[i]->dtype] += matrix_bytes(model->experts[i]);
 }
 
 uint64_t model_weights_bytes(const struct model *model) {
-    uint64_t bytes[DTYPE_COUNT] = {0}, sum = 0;
-    model_count_bytes(model, bytes);
+    uint64_t bytes[DTYPE_COUNT], sum = 0;
+    model_format_bytes(model, bytes);
     for (size_t i = 0; i < DTYPE_COUNT; i++)
         sum += bytes[i];
     return sum;
 }
 
 void model_formats(const struct model *model, struct buf *out) {
-    uint64_t bytes[DTYPE_COUNT] = {0}, sum = model_weights_bytes(model);
-    model_count_bytes(model, bytes);
+    uint64_t bytes[DTYPE_COUNT], sum = model_weights_bytes(model);
+    model_format_bytes(model, bytes);
     bool is_first = true;
     for (;;) {
         size_t largest = 0;
@@ -150,24 +160,19 @@ void model_formats(const struct model *model, struct buf *out) {
 
 bool model_item(const struct model *model, uint32_t layer, uint32_t expert, enum role role,
                 struct layout_item *item) {
-    const struct tensor *tensor = model_tensor(model, layer, role);
-    uint64_t rows = 0, columns;
-    if (role_is_expert(role)) {
+    const struct matrix *matrix = model_matrix(model, layer, role);
+    bool is_stack = role_is_expert(role) && matrix != NULL;
+    must(!role_is_expert(role) || expert < model->config.mixture.count);
+    if (role_is_expert(role) && !is_stack && model->experts != NULL) {
         size_t at = (size_t)layer * model->config.mixture.count + expert;
-        must(expert < model->config.mixture.count);
-        if (tensor != NULL) /* a stack */
-            arch_shape(&model->config, role, &rows, &columns);
-        else if (model->experts != NULL)
-            tensor = model->experts[at * ROLE_EXPERT_COUNT + role - ROLE_EXPERT_FIRST];
+        matrix = model->experts[at * ROLE_EXPERT_COUNT + role - ROLE_EXPERT_FIRST];
     }
-    if (tensor == NULL)
+    if (matrix == NULL)
         return false;
     *item = (struct layout_item){
-        .tensor = tensor,
+        .matrix = is_stack ? matrix_slice(matrix, expert) : *matrix,
         .key = role_key(layer, expert, role),
         .is_whole = role_get(role)->is_whole,
-        .first_row = expert * rows,
-        .row_count = rows,
     };
     return true;
 }

@@ -24,10 +24,11 @@ struct model {
     struct meta meta;
     struct config config;
     const struct arch *arch;
-    const struct tensor **tensors; /* [(layers + 1) x ROLE_COUNT]; row 0: whole model, row l + 1:
-                                      layer l; NULL: absent */
-    const struct tensor **experts; /* [layers x experts x ROLE_EXPERT_COUNT]: those that have
-                                      tensors of their own; NULL: stacks in tensors, or none */
+    const struct tensor **vectors;  /* [(layers + 1) x ROLE_COUNT]; row 0: whole model, row l + 1:
+                                       layer l; NULL: absent, or a matrix */
+    const struct matrix **matrices; /* the same for matrices, in arena; of a stack the first */
+    const struct matrix **experts;  /* [layers x experts x ROLE_EXPERT_COUNT]: those that have
+                                       tensors of their own; NULL: stacks in tensors, or none */
     bool has_own_head;
 
     struct tokenizer *tokenizer;    /* NULL: none that can be used (never after MODEL_TEXT); rows of
@@ -61,15 +62,17 @@ enum status model_open(const char *path, enum model_parts parts, struct model **
                        struct error *err);
 void model_close(struct model *model); /* accepts NULL */
 
-/* Tensor of a role; layer is ignored for roles of the whole model. NULL when absent. ROLE_HEAD of a
- * tied model is the embedding. */
-const struct tensor *model_tensor(const struct model *model, uint32_t layer, enum role role);
-/* The matrix of a role as an item of the layout: which rows of which tensor (an expert may be a
- * slice of a stack); expert is 0 for roles that experts do not have. False when absent. */
+/* Matrix of a role, of a stack of experts the first one; layer is ignored for roles of the whole
+ * model. NULL when absent. ROLE_HEAD of a tied model is the embedding. */
+const struct matrix *model_matrix(const struct model *model, uint32_t layer, enum role role);
+/* The matrix of a role as an item of the layout (an expert may be a slice of a stack); expert is 0
+ * for roles that experts do not have. False when absent. */
 bool model_item(const struct model *model, uint32_t layer, uint32_t expert, enum role role,
                 struct layout_item *item);
 bool model_is_eos(const struct model *model, uint32_t id);
 uint64_t model_weights_bytes(const struct model *model);
+/* Bytes of all bound weights by format, scales with their numbers. */
+void model_format_bytes(const struct model *model, uint64_t bytes[DTYPE_COUNT]);
 /* "q4_1" or "q4_1 + q8_0 embeddings": the formats by bytes, largest first, with their shares. */
 void model_formats(const struct model *model, struct buf *out);
 /* Items of the pass in order of use: of each layer attention and MLP, or attention, router, shared

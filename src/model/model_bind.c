@@ -95,22 +95,6 @@ static struct slice binder_slice(const struct binder *binder, enum role role) {
     return slice;
 }
 
-/* The rows of a role as a tensor of their own. */
-static enum status binder_cut(struct binder *binder, const struct tensor *whole,
-                              const struct slice *slice, const struct tensor **out,
-                              struct error *err) {
-    struct tensor *part = arena_take(&binder->model->arena, sizeof *part);
-    uint64_t row_bytes = whole->bytes / slice->total;
-    if (part == NULL)
-        return error_memory(err, sizeof *part, "a part of a tensor");
-    *part = *whole;
-    part->shape[0] = slice->rows;
-    part->offset += slice->first * row_bytes;
-    part->bytes = slice->rows * row_bytes;
-    *out = part;
-    return SL_OK;
-}
-
 /* The tensor under the first of its names that is in the files; *name is that name, or the first
  * one when there is none. NULL: none, or of a kind that is not read (then *is_there). */
 static const struct tensor *binder_find(struct binder *binder, const struct binder_what *what,
@@ -136,6 +120,13 @@ static void shape_text(const uint64_t *shape, uint32_t dims, struct buf *out) {
     buf_add_char(out, ']');
 }
 
+static uint64_t tensor_rows(const struct tensor *tensor) {
+    uint64_t rows = 1; /* the index has checked the product */
+    for (uint32_t i = 0; i + 1 < tensor->dims; i++)
+        rows *= tensor->shape[i];
+    return rows;
+}
+
 /* A stack may come with its experts, or heads, as a dimension of their own; one row as a vector. */
 static bool binder_has_shape(const struct tensor *tensor, const struct binder_what *what,
                              uint64_t rows, uint64_t columns) {
@@ -145,7 +136,7 @@ static bool binder_has_shape(const struct tensor *tensor, const struct binder_wh
     if (tensor->dims == 1)
         return rows == 1 && tensor->shape[0] == columns;
     if (tensor->dims < 2 || tensor->dims > (is_stack ? 3u : 2u) ||
-        tensor->shape[tensor->dims - 1] != columns || layout_rows(tensor) != rows)
+        tensor->shape[tensor->dims - 1] != columns || tensor_rows(tensor) != rows)
         return false;
     return tensor->dims == 2 || what->stack == 0 || tensor->shape[0] == what->stack;
 }
@@ -160,7 +151,15 @@ static enum status binder_check_shape(struct binder *binder, const struct tensor
         rows *= what->stack;
     uint64_t expected[2] = {rows, columns};
     uint32_t dims = columns == 0 ? 1 : 2;
-    if (binder_has_shape(tensor, what, rows, columns))
+    bool is_plain = dtype_get(tensor->dtype)->decode != NULL;
+    if (columns == 0 && !is_plain)
+        return error_set(err, SL_ERR_ENV, "%s: tensor %.*s has type %s, which no vector has",
+                         binder_file(binder, tensor), STR_ARG(tensor->name),
+                         dtype_get(tensor->dtype)->name);
+    bool is_vocabulary = role == ROLE_EMBED && tensor->dims == 2 && tensor->shape[0] != rows &&
+                         (!is_plain || tensor->shape[1] == columns);
+    /* Numbers with scales elsewhere have shapes of their own: matrix.c. */
+    if (!is_vocabulary && (!is_plain || binder_has_shape(tensor, what, rows, columns)))
         return SL_OK;
     struct buf found, wanted;
     buf_init(&found);
@@ -168,7 +167,7 @@ static enum status binder_check_shape(struct binder *binder, const struct tensor
     shape_text(tensor->shape, tensor->dims, &found);
     shape_text(expected, dims, &wanted);
     const char *file = binder_file(binder, tensor);
-    if (role == ROLE_EMBED && tensor->dims == 2 && tensor->shape[1] == columns)
+    if (is_vocabulary)
         error_set(err, SL_ERR_ENV,
                   "%s: tensor %.*s has %llu rows, but the vocabulary is said to have %llu tokens",
                   file, STR_ARG(tensor->name), (unsigned long long)tensor->shape[0],
@@ -182,6 +181,45 @@ static enum status binder_check_shape(struct binder *binder, const struct tensor
     return SL_ERR_ENV;
 }
 
+/* The name of a matrix as matrix.h wants it, and of its module. */
+static struct str binder_stem(struct str name, const char *ending) {
+    size_t len = strlen(ending);
+    return str_ends(name, str_from(ending)) ? str_cut(name, 0, name.len - len) : name;
+}
+
+/* The matrix that these numbers belong to, all parts of it marked as used. */
+static enum status binder_matrix(struct binder *binder, const struct binder_what *what,
+                                 const struct tensor *numbers, const struct matrix **out,
+                                 struct error *err) {
+    struct model *model = binder->model;
+    struct slice slice = binder_slice(binder, what->role);
+    struct str name = binder_stem(numbers->name, "_blocks");
+    const struct quantisation_entry *entry =
+        config_module(&model->config, binder_stem(name, ".weight"));
+    struct matrix_wanted wanted = {
+        .name = name,
+        .slices = what->stack != 0 ? what->stack : 1,
+        .hint = entry != NULL ? entry->hint : model->config.quantisation.hint,
+    };
+    TRY(binder_check_shape(binder, numbers, what, err));
+    arch_shape(&model->config, what->role, &wanted.rows, &wanted.columns);
+    wanted.rows = slice.total;
+    struct matrix *matrix = arena_take(&model->arena, sizeof *matrix);
+    if (matrix == NULL)
+        return error_memory(err, sizeof *matrix, "a matrix");
+    TRY(matrix_find(&model->index, &wanted, matrix, err));
+    if (entry != NULL && entry->is_plain && matrix->part_count > 1)
+        return error_set(err, SL_ERR_ENV,
+                         "%s: tensor %.*s is quantised, and the config says that it is not",
+                         binder_file(binder, numbers), STR_ARG(numbers->name));
+    for (uint32_t i = 0; i < matrix->part_count; i++)
+        binder->used[matrix->parts[i].tensor - model->index.tensors] = true;
+    if (slice.rows != slice.total)
+        *matrix = matrix_rows(matrix, slice.first, slice.rows);
+    *out = matrix;
+    return SL_OK;
+}
+
 static enum status binder_missing(struct binder *binder, struct str name, struct error *err) {
     const struct model *model = binder->model;
     const struct tensor_unsupported *other = index_unsupported_find(&model->index, name);
@@ -192,6 +230,11 @@ static enum status binder_missing(struct binder *binder, struct str name, struct
     return error_set(err, SL_ERR_ENV, "%s: tensor %.*s is missing", model->path, STR_ARG(name));
 }
 
+static bool binder_has(const struct model *model, uint32_t row, enum role role) {
+    size_t at = (size_t)row * ROLE_COUNT + role;
+    return model->vectors[at] != NULL || model->matrices[at] != NULL;
+}
+
 /* Optional: all layers that can have it do, or none. */
 static enum status binder_check_same(struct binder *binder, const struct binder_what *what,
                                      struct str name, bool is_there, struct error *err) {
@@ -200,8 +243,7 @@ static enum status binder_check_same(struct binder *binder, const struct binder_
     while (row < what->row &&
            arch_layer_need(model->arch, &model->config, row - 1, what->role) == ARCH_ABSENT)
         row++;
-    if (row >= what->row ||
-        is_there == (model->tensors[(size_t)row * ROLE_COUNT + what->role] != NULL))
+    if (row >= what->row || is_there == binder_has(model, row, what->role))
         return SL_OK;
     if (is_there)
         return error_set(err, SL_ERR_ENV,
@@ -233,10 +275,9 @@ static enum status binder_experts(struct binder *binder, struct binder_what *wha
         const struct tensor *tensor = index_find(&model->index, name);
         if (tensor == NULL)
             return binder_missing(binder, name, err);
-        TRY(binder_check_shape(binder, tensor, what, err));
-        binder->used[tensor - model->index.tensors] = true;
         size_t at = (size_t)(what->row - 1) * experts + what->expert;
-        model->experts[at * ROLE_EXPERT_COUNT + what->role - ROLE_EXPERT_FIRST] = tensor;
+        at = at * ROLE_EXPERT_COUNT + what->role - ROLE_EXPERT_FIRST;
+        TRY(binder_matrix(binder, what, tensor, &model->experts[at], err));
     }
     return SL_OK;
 }
@@ -272,16 +313,16 @@ static enum status binder_role(struct binder *binder, uint32_t row, enum role ro
     TRY(binder_check_same(binder, &what, name, tensor != NULL, err));
     if (tensor == NULL)
         return SL_OK;
+    size_t at = (size_t)row * ROLE_COUNT + role;
+    if (!info->is_vector)
+        return binder_matrix(binder, &what, tensor, &model->matrices[at], err);
     TRY(binder_check_shape(binder, tensor, &what, err));
     binder->used[tensor - model->index.tensors] = true;
-    struct slice slice = binder_slice(binder, role);
-    if (slice.rows != slice.total)
-        TRY(binder_cut(binder, tensor, &slice, &tensor, err));
-    model->tensors[(size_t)row * ROLE_COUNT + role] = tensor;
+    model->vectors[at] = tensor;
     return SL_OK;
 }
 
-/* One of two must be there. */
+/* One of two must be there; gate and up have a third way. */
 static enum status binder_either(struct binder *binder, uint32_t layer, enum role one,
                                  enum role other, struct error *err) {
     const struct model *model = binder->model;
@@ -291,6 +332,8 @@ static enum status binder_either(struct binder *binder, uint32_t layer, enum rol
     if (arch_layer_need(model->arch, &model->config, layer, one) == ARCH_ABSENT ||
         model_item(model, layer, 0, one, &item) || model_item(model, layer, 0, other, &item))
         return SL_OK;
+    if (one == ROLE_EXPERT_GATE_UP && model_item(model, layer, 0, ROLE_EXPERT_GATE_UP_ROWS, &item))
+        return SL_OK;
     if (!binder_name(binder, &what, 0, &name)) {
         what.role = other;
         must(binder_name(binder, &what, 0, &name));
@@ -298,8 +341,41 @@ static enum status binder_either(struct binder *binder, uint32_t layer, enum rol
     return binder_missing(binder, name, err);
 }
 
+/* Forms of one thing of which a layer may have one alone. */
+static enum status binder_check_forms(struct binder *binder, uint32_t layer, struct error *err) {
+    static const enum role pairs[][2] = {
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_UP_ROWS},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE_BIAS},
+        {ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP_BIAS},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_GATE},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_UP},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_GATE_BIAS},
+        {ROLE_EXPERT_GATE_UP_ROWS, ROLE_EXPERT_UP_BIAS},
+        {ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_UP_BIAS},
+        {ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN},
+        {ROLE_KV_B, ROLE_K_B},
+        {ROLE_KV_B, ROLE_V_B},
+    };
+    const struct model *model = binder->model;
+    struct layout_item one, other;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (arch_layer_need(model->arch, &model->config, layer, pairs[i][0]) == ARCH_ABSENT ||
+            !model_item(model, layer, 0, pairs[i][0], &one) ||
+            !model_item(model, layer, 0, pairs[i][1], &other))
+            continue;
+        return error_set(err, SL_ERR_ENV,
+                         "%s: there is both tensor %.*s and %.*s, which are two forms of the same",
+                         model->path, STR_ARG(one.matrix.parts[MATRIX_NUMBERS].tensor->name),
+                         STR_ARG(other.matrix.parts[MATRIX_NUMBERS].tensor->name));
+    }
+    return SL_OK;
+}
+
 static enum status binder_check_choices(struct binder *binder, struct error *err) {
     for (uint32_t layer = 0; layer < binder->model->config.layers; layer++) {
+        TRY(binder_check_forms(binder, layer, err));
         TRY(binder_either(binder, layer, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE, err));
         TRY(binder_either(binder, layer, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP, err));
         TRY(binder_either(binder, layer, ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN, err));
@@ -310,14 +386,14 @@ static enum status binder_check_choices(struct binder *binder, struct error *err
 }
 
 /* Whether rows of head and embedding that lie evenly over both hold the same bytes. */
-static enum status binder_same_rows(const struct model *model, const struct tensor *head,
-                                    const struct tensor *embed, bool *is_same, struct error *err) {
+static enum status binder_same_rows(const struct model *model, const struct matrix *head,
+                                    const struct matrix *embed, bool *is_same, struct error *err) {
     *is_same = false;
-    if (head->dtype != embed->dtype || head->bytes != embed->bytes)
+    size_t row_bytes = matrix_gather_row_bytes(head), bytes;
+    if (head->dtype != embed->dtype || row_bytes != matrix_gather_row_bytes(embed))
         return SL_OK;
     uint32_t rows = model->config.vocabulary;
     uint32_t count = rows < COMPARED_ROWS ? rows : COMPARED_ROWS;
-    size_t row_bytes = (size_t)(head->bytes / rows), bytes;
     uint8_t *both = size_mul(row_bytes, 2, &bytes) ? mem_new(bytes, 1) : NULL;
     if (both == NULL)
         return error_memory(err, 2 * row_bytes, "two rows of the output head");
@@ -325,9 +401,10 @@ static enum status binder_same_rows(const struct model *model, const struct tens
     *is_same = true;
     for (uint32_t i = 0; i < count && status == SL_OK && *is_same; i++) {
         uint32_t row = (uint32_t)((uint64_t)i * rows / count);
-        status = rows_read(&model->index, head, &row, 1, both, err);
+        struct view view;
+        status = matrix_gather(&model->index, head, &row, 1, both, &view, err);
         if (status == SL_OK)
-            status = rows_read(&model->index, embed, &row, 1, both + row_bytes, err);
+            status = matrix_gather(&model->index, embed, &row, 1, both + row_bytes, &view, err);
         *is_same = status == SL_OK && memcmp(both, both + row_bytes, row_bytes) == 0;
     }
     mem_free(both);
@@ -338,7 +415,7 @@ static enum status binder_same_rows(const struct model *model, const struct tens
  * changes, and if it differs the declaration is wrong. */
 static enum status binder_head(struct binder *binder, struct error *err) {
     struct model *model = binder->model;
-    const struct tensor *head = model->tensors[ROLE_HEAD];
+    const struct matrix *head = model->matrices[ROLE_HEAD];
     model->has_own_head = head != NULL;
     if (!binder->is_folder)
         return SL_OK; /* GGUF declares nothing: no output.weight means tied */
@@ -348,7 +425,7 @@ static enum status binder_head(struct binder *binder, struct error *err) {
                     model->path);
     if (head != NULL && model->config.ties_embeddings) {
         bool is_same = false;
-        TRY(binder_same_rows(model, head, model->tensors[ROLE_EMBED], &is_same, err));
+        TRY(binder_same_rows(model, head, model->matrices[ROLE_EMBED], &is_same, err));
         if (!is_same)
             log_warning("%s: lm_head.weight differs from the embedding although the config ties "
                         "them; lm_head.weight is used",
@@ -357,10 +434,16 @@ static enum status binder_head(struct binder *binder, struct error *err) {
     return SL_OK;
 }
 
-/* Left-overs of training and tables that follow from the config. */
+/* Left-overs of training, tables that follow from the config, and scales of activations and of
+ * keys and values, which are not rounded here. */
 static bool binder_is_harmless(struct str name) {
-    static const char *const endings[] = {"rotary_emb.inv_freq", "attn_rot_embd.weight",
-                                          "rope.freqs", NULL};
+    static const char *const endings[] = {"rotary_emb.inv_freq",
+                                          "attn_rot_embd.weight",
+                                          "rope.freqs",
+                                          ".input_scale",
+                                          ".k_scale",
+                                          ".v_scale",
+                                          NULL};
     for (const char *const *ending = endings; *ending != NULL; ending++)
         if (str_ends(name, str_from(*ending)))
             return true;
@@ -440,10 +523,12 @@ static enum status binder_find_prefix(struct binder *binder, struct error *err) 
 static enum status binder_run(struct binder *binder, struct error *err) {
     struct model *model = binder->model;
     size_t rows = (size_t)model->config.layers + 1;
-    model->tensors = mem_new(rows * ROLE_COUNT, sizeof *model->tensors);
+    model->vectors = mem_new(rows * ROLE_COUNT, sizeof *model->vectors);
+    model->matrices = mem_new(rows * ROLE_COUNT, sizeof *model->matrices);
     binder->used = mem_new(model->index.count, sizeof *binder->used);
-    if (model->tensors == NULL || binder->used == NULL)
-        return error_memory(err, rows * ROLE_COUNT * sizeof *model->tensors, "the tensors' roles");
+    if (model->vectors == NULL || model->matrices == NULL || binder->used == NULL)
+        return error_memory(err, 2 * rows * ROLE_COUNT * sizeof *model->vectors,
+                            "the tensors' roles");
     if (binder->is_folder)
         TRY(binder_find_prefix(binder, err));
     TRY(binder_vocabulary(binder, err));

@@ -241,9 +241,10 @@ static void names_without_the_model_prefix_and_spare_tensors_are_accepted(void *
     tiny_write_config(&tiny, "llama", "");
     tiny_write_safetensors(&tiny);
     struct model *model = tiny_open(tiny.folder);
-    assert_true(str_is(model_tensor(model, 1, ROLE_Q)->name, "layers.1.self_attn.q_proj.weight"));
-    assert_ptr_equal(model_tensor(model, 0, ROLE_HEAD), model_tensor(model, 0, ROLE_EMBED));
-    assert_null(model_tensor(model, 0, ROLE_Q_BIAS));
+    assert_true(str_is(model_matrix(model, 1, ROLE_Q)->parts[0].tensor->name,
+                       "layers.1.self_attn.q_proj.weight"));
+    assert_ptr_equal(model_matrix(model, 0, ROLE_HEAD), model_matrix(model, 0, ROLE_EMBED));
+    assert_null(model->vectors[ROLE_COUNT + ROLE_Q_BIAS]);
     model_close(model);
     tiny_end(&tiny);
 }
@@ -266,7 +267,8 @@ static void items_come_in_the_order_of_use(void **state) {
     for (uint32_t i = 0; i < TINY_LAYERS * 7; i++) {
         assert_int_equal(items[i].key, (i / 7) << 8 | order[i % 7]);
         assert_int_equal(items[i].starts_block, i % 7 == 0 || i % 7 == 4);
-        assert_ptr_equal(items[i].tensor, model_tensor(model, i / 7, order[i % 7]));
+        assert_memory_equal(&items[i].matrix, model_matrix(model, i / 7, order[i % 7]),
+                            sizeof items[i].matrix);
     }
     assert_int_equal(items[TINY_LAYERS * 7].key, ROLE_HEAD);
     assert_true(items[TINY_LAYERS * 7].starts_block);

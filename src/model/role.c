@@ -177,13 +177,21 @@ static const struct role_info roles[ROLE_COUNT] = {
                           .is_per_layer = true},
     [ROLE_EXPERT_GATE] = {.word = "experts.gate_proj",
                           .safetensors = "model.layers.%u.mlp.experts.%u.gate_proj.weight|"
-                                         "model.layers.%u.block_sparse_moe.experts.%u.w1.weight",
+                                         "model.layers.%u.block_sparse_moe.experts.%u.w1.weight|"
+                                         "model.layers.%u.mlp.switch_mlp.gate_proj.weight|"
+                                         "model.layers.%u.block_sparse_moe.switch_mlp.gate_proj."
+                                         "weight|"
+                                         "model.layers.%u.mlp.experts.gate_proj.weight",
                           .gguf = "blk.%u.ffn_gate_exps.weight|"
                                   "blk.%u.ffn_gate.%u.weight",
                           .is_per_layer = true},
     [ROLE_EXPERT_UP] = {.word = "experts.up_proj",
                         .safetensors = "model.layers.%u.mlp.experts.%u.up_proj.weight|"
-                                       "model.layers.%u.block_sparse_moe.experts.%u.w3.weight",
+                                       "model.layers.%u.block_sparse_moe.experts.%u.w3.weight|"
+                                       "model.layers.%u.mlp.switch_mlp.up_proj.weight|"
+                                       "model.layers.%u.block_sparse_moe.switch_mlp.up_proj."
+                                       "weight|"
+                                       "model.layers.%u.mlp.experts.up_proj.weight",
                         .gguf = "blk.%u.ffn_up_exps.weight|"
                                 "blk.%u.ffn_up.%u.weight",
                         .is_per_layer = true},
@@ -191,9 +199,17 @@ static const struct role_info roles[ROLE_COUNT] = {
                              .safetensors = "model.layers.%u.mlp.experts.gate_up_proj",
                              .is_per_layer = true,
                              .is_whole = true},
+    [ROLE_EXPERT_GATE_UP_ROWS] = {.word = "experts.gate_up_proj",
+                                  .safetensors = "model.layers.%u.mlp.experts.gate_up_proj_blocks",
+                                  .is_per_layer = true},
     [ROLE_EXPERT_DOWN] = {.word = "experts.down_proj",
                           .safetensors = "model.layers.%u.mlp.experts.%u.down_proj.weight|"
-                                         "model.layers.%u.block_sparse_moe.experts.%u.w2.weight",
+                                         "model.layers.%u.block_sparse_moe.experts.%u.w2.weight|"
+                                         "model.layers.%u.mlp.switch_mlp.down_proj.weight|"
+                                         "model.layers.%u.block_sparse_moe.switch_mlp.down_proj."
+                                         "weight|"
+                                         "model.layers.%u.mlp.experts.down_proj.weight|"
+                                         "model.layers.%u.mlp.experts.down_proj_blocks",
                           .gguf = "blk.%u.ffn_down_exps.weight|"
                                   "blk.%u.ffn_down.%u.weight",
                           .is_per_layer = true},
@@ -202,16 +218,19 @@ static const struct role_info roles[ROLE_COUNT] = {
                              .is_per_layer = true,
                              .is_whole = true},
     [ROLE_EXPERT_GATE_BIAS] = {.word = "experts.gate_proj.bias",
+                               .safetensors = "model.layers.%u.mlp.experts.gate_proj.bias",
                                .gguf = "blk.%u.ffn_gate_exps.bias",
                                .is_per_layer = true},
     [ROLE_EXPERT_UP_BIAS] = {.word = "experts.up_proj.bias",
+                             .safetensors = "model.layers.%u.mlp.experts.up_proj.bias",
                              .gguf = "blk.%u.ffn_up_exps.bias",
                              .is_per_layer = true},
     [ROLE_EXPERT_GATE_UP_BIAS] = {.word = "experts.gate_up_proj_bias",
                                   .safetensors = "model.layers.%u.mlp.experts.gate_up_proj_bias",
                                   .is_per_layer = true},
     [ROLE_EXPERT_DOWN_BIAS] = {.word = "experts.down_proj_bias",
-                               .safetensors = "model.layers.%u.mlp.experts.down_proj_bias",
+                               .safetensors = "model.layers.%u.mlp.experts.down_proj_bias|"
+                                              "model.layers.%u.mlp.experts.down_proj.bias",
                                .gguf = "blk.%u.ffn_down_exps.bias",
                                .is_per_layer = true},
     [ROLE_SINKS] = {.word = "sinks",

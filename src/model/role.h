@@ -36,7 +36,8 @@ enum role {
     /* of each expert: tensors of their own, or slices of a stack [experts, ...] */
     ROLE_EXPERT_GATE,
     ROLE_EXPERT_UP,
-    ROLE_EXPERT_GATE_UP, /* instead of the two: [inputs, outputs], gate and up alternating */
+    ROLE_EXPERT_GATE_UP,      /* instead of the two: [inputs, outputs], gate and up alternating */
+    ROLE_EXPERT_GATE_UP_ROWS, /* instead of the two: [outputs, inputs], alternating rows */
     ROLE_EXPERT_DOWN,
     ROLE_EXPERT_DOWN_IN, /* instead: [inputs, outputs] */
     ROLE_EXPERT_GATE_BIAS,

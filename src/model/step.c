@@ -111,14 +111,13 @@ static size_t step_vector_values(const struct model *model) {
     size_t sum = 0;
     size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
     for (size_t i = 0; i < count; i++)
-        if (model->tensors[i] != NULL && role_get((enum role)(i % ROLE_COUNT))->is_vector)
-            sum += (size_t)model->tensors[i]->shape[0];
+        if (model->vectors[i] != NULL)
+            sum += (size_t)model->vectors[i]->shape[0];
     return sum;
 }
 
 static size_t step_embed_row_bytes(const struct model *model) {
-    const struct tensor *embed = model_tensor(model, 0, ROLE_EMBED);
-    return (size_t)(embed->bytes / embed->shape[0]);
+    return matrix_gather_row_bytes(model_matrix(model, 0, ROLE_EMBED));
 }
 
 uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_max) {
@@ -156,8 +155,8 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
     float *next = step->vector_values;
     size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
     for (size_t i = 0; i < count; i++) {
-        const struct tensor *tensor = model->tensors[i];
-        if (tensor == NULL || !role_get((enum role)(i % ROLE_COUNT))->is_vector)
+        const struct tensor *tensor = model->vectors[i];
+        if (tensor == NULL)
             continue;
         TRY(step_read_vector(model, tensor, next, err));
         if (role_get((enum role)(i % ROLE_COUNT))->is_norm)
@@ -363,6 +362,7 @@ const struct rope_table *step_rope(const struct step *step, uint32_t layer) {
 /* Gathering embeddings: items are tiles of 16 tokens; the first failure is kept. */
 struct embed_work {
     struct step *step;
+    struct view first; /* of the first tile; the others lie behind it in the same way */
     atomic_flag has_failed;
     enum status status;
     struct error *err;
@@ -371,13 +371,17 @@ struct embed_work {
 static void step_embed_tile(void *ctx, size_t item, size_t worker) {
     struct embed_work *work = ctx;
     const struct step *step = work->step;
+    const struct matrix *embed = model_matrix(step->model, 0, ROLE_EMBED);
     size_t first = item * SL_LANES, left = step->tokens - first;
     size_t count = left < SL_LANES ? left : SL_LANES;
     struct error why;
+    struct view view;
     (void)worker;
     enum status status =
-        rows_read(&step->model->index, model_tensor(step->model, 0, ROLE_EMBED), step->ids + first,
-                  count, step->embed_rows + first * step->embed_row_bytes, &why);
+        matrix_gather(&step->model->index, embed, step->ids + first, count,
+                      step->embed_rows + first * step->embed_row_bytes, &view, &why);
+    if (status == SL_OK && item == 0)
+        work->first = view;
     if (status == SL_OK || atomic_flag_test_and_set(&work->has_failed))
         return;
     work->status = status;
@@ -387,16 +391,10 @@ static void step_embed_tile(void *ctx, size_t item, size_t worker) {
 
 enum status step_embed(struct step *step, float scale, struct error *err) {
     struct embed_work work = {.step = step, .has_failed = ATOMIC_FLAG_INIT, .err = err};
-    const struct tensor *embed = model_tensor(step->model, 0, ROLE_EMBED);
     team_run(step->backend->team, step_embed_tile, &work, act_tiles(step->tokens));
     TRY(work.status);
-    struct view rows = {
-        .dtype = embed->dtype,
-        .rows = step->tokens,
-        .columns = step->config->hidden,
-        .row_bytes = step->embed_row_bytes,
-        .data = step->embed_rows,
-    };
+    struct view rows = work.first;
+    rows.rows = step->tokens;
     step->backend->ops->embed(step->backend, &rows, scale, &step->h);
     return SL_OK;
 }

@@ -72,7 +72,7 @@ enum status step_expert_bias(struct step *step, uint32_t layer, uint32_t expert,
         return SL_OK;
     TRY(step_whole(step, layer, expert, role, &view, err));
     must(view.rows == 1);
-    dtype_get(view.dtype)->decode(view.data, view.columns, step->bias);
+    view_decode(&view, 0, 0, view.columns, step->bias);
     *values = step->bias;
     return SL_OK;
 }

@@ -46,7 +46,7 @@ static void add_many(struct buf *out, const char *before, uint64_t count, const 
 /* "batch 100: (36.0G budget - ... ) / 0.17G KV a row (prompt + 128)". */
 static void add_batch(const struct plan *plan, struct buf *out) {
     uint64_t count = plan->rows.count;
-    uint64_t row_pages = (plan->rows.pages + count - 1) / count;
+    uint64_t row_bytes = plan->kv_bytes_per_row;
     buf_printf(out, "batch %zu: ", plan->batch);
     add_amount(out, "(", plan->budget_bytes, " budget");
     add_amount(out, " - ", plan->margin_bytes, " margin");
@@ -59,7 +59,6 @@ static void add_batch(const struct plan *plan, struct buf *out) {
         add_amount(out, " - ", plan->resident_bytes, " weights");
     }
     add_amount(out, " - ", plan->activation_bytes, " activations)");
-    uint64_t row_bytes = row_pages * SL_PAGE_TOKENS * plan->kv_bytes_per_token;
     add_amount(out, " / ", row_bytes, " KV a row");
     add_many(out, " (prompt + answer, ", plan->rows.sequence_tokens / count, "token");
     buf_add(out, STR(" on average)"));

@@ -73,16 +73,13 @@ static enum status find_items(struct memory *memory, struct error *err) {
     TRY(model_layout_items(memory->model, &items, &count, err));
     uint64_t expert_values = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct tensor *tensor = items[i].tensor;
-        uint64_t all = layout_rows(tensor), rows = items[i].row_count;
-        uint64_t columns = tensor->dims == 0 ? 1 : tensor->shape[tensor->dims - 1];
-        rows = rows == 0 ? all : rows;
+        const struct matrix *matrix = &items[i].matrix;
         if (!role_is_expert(role_of_key(items[i].key))) {
-            memory->values += rows * columns;
+            memory->values += matrix->rows * matrix->columns;
             continue;
         }
-        expert_values += rows * columns;
-        memory->expert_bytes += tensor->bytes / all * rows;
+        expert_values += matrix->rows * matrix->columns;
+        memory->expert_bytes += matrix_bytes(matrix);
     }
     const struct mixture *mixture = &memory->model->config.mixture;
     if (mixture->count > 0)
@@ -106,7 +103,9 @@ enum status memory_init(struct memory *memory, const struct model *model,
     if (rows->top_logprobs > made.logprobs)
         made.logprobs = rows->top_logprobs;
     TRY(find_items(&made, err));
-    made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype);
+    made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WHOLE);
+    made.window_page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WINDOW);
+    made.window = kv_window(&model->config);
     made.process_bytes =
         machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_THREAD * (threads + READERS);
     memory_set_rows(&made, rows);
@@ -139,14 +138,18 @@ uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way 
 
 uint64_t memory_work(const struct memory *memory, const struct memory_load *load) {
     const struct plan_rows *rows = memory->rows;
-    struct sched_limits limits = {load->batch, load->pass_tokens, load->page_count};
+    struct sched_limits limits = {.batch_max = load->batch,
+                                  .pass_tokens = load->pass_tokens,
+                                  .page_count = load->page_count,
+                                  .window_page_count = load->window_page_count};
     size_t logits = load->batch < load->pass_tokens ? load->batch : load->pass_tokens;
     /* A seq keeps its tokens and page numbers, and logprobs where they are wanted. */
     uint64_t row = ALLOWANCE_ROW;
     if (rows->count > 0) {
         uint64_t answer = rows->answer_tokens / rows->count;
         row += (rows->sequence_tokens / rows->count) * sizeof(uint32_t) +
-               (rows->pages / rows->count) * sizeof(uint32_t) + answer * 4; /* its text */
+               (rows->pages / rows->count) * KV_GROUPS * sizeof(uint32_t) +
+               answer * 4; /* its text */
         if (memory->has_logprobs)
             row += answer *
                    (sizeof(struct token_logprobs) + 32 + memory->logprobs * sizeof(struct logprob));
@@ -159,17 +162,49 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
                       const struct memory_load *load) {
     return memory->base_bytes + memory_weights(way, slab_count) + way->layout_bytes +
            memory->scratch_bytes + memory_work(memory, load) +
-           memory->page_bytes * load->page_count;
+           memory->page_bytes * load->page_count +
+           memory->window_page_bytes * load->window_page_count;
 }
 
-size_t memory_pages(const struct memory *memory, size_t batch) {
+uint64_t memory_pages(const struct memory *memory, size_t batch) {
     const struct plan_rows *rows = memory->rows;
     if (batch >= rows->count && rows->count > 0)
-        return (size_t)rows->pages;
+        return rows->pages;
     uint64_t count = rows->count > 0 ? rows->count : 1;
     uint64_t average = (rows->pages + count - 1) / count;
     uint64_t pages = average * batch;
     if (pages > rows->pages)
         pages = rows->pages;
-    return pages > memory->longest_pages ? (size_t)pages : memory->longest_pages;
+    return pages > memory->longest_pages ? pages : memory->longest_pages;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load) {
+    load->page_count = memory->page_bytes > 0 ? (size_t)pages : 0;
+    load->window_page_count = 0;
+    if (memory->window == 0)
+        return;
+    const struct plan_rows *rows = memory->rows;
+    uint64_t aside = sched_pages_set_aside(load->pass_tokens);
+    uint64_t longest = memory->longest_pages;
+    uint64_t windows = smaller(longest, kv_window_pages(memory->window));
+    uint64_t least = windows + smaller(aside, longest - windows);
+    if (pages >= rows->pages)
+        windows = rows->window_pages;
+    else
+        windows = (uint64_t)ceil((double)rows->window_pages / (double)rows->pages * (double)pages);
+    uint64_t count = windows + smaller(aside, pages > windows ? pages - windows : 0);
+    load->window_page_count = (size_t)(count > least ? count : least);
+}
+
+uint64_t memory_page_cost(const struct memory *memory) {
+    const struct plan_rows *rows = memory->rows;
+    uint64_t cost = memory->page_bytes > 0 ? memory->page_bytes + sizeof(uint32_t) : 0;
+    double share = rows->pages > 0 ? (double)rows->window_pages / (double)rows->pages : 1;
+    if (memory->window > 0)
+        cost += (uint64_t)ceil(share * (double)(memory->window_page_bytes + sizeof(uint32_t)));
+    return cost;
 }

@@ -31,7 +31,8 @@ struct memory {
     uint64_t process_bytes; /* the process now, and what it takes besides the sums here */
     uint64_t base_bytes;    /* the same with what the rows take */
     uint64_t scratch_bytes;
-    uint64_t page_bytes;
+    uint64_t page_bytes, window_page_bytes; /* of layers without and with a window; 0: none */
+    uint32_t window;
     size_t longest_pages;                       /* of the longest row */
     struct memory_way ways[SL_MEMORY_WAYS_MAX]; /* block sizes in rising order */
     size_t way_count;
@@ -42,7 +43,7 @@ struct memory {
 /* Rows that are in together, tokens of a pass, pages. */
 struct memory_load {
     size_t batch, pass_tokens;
-    size_t page_count;
+    size_t page_count, window_page_count; /* of layers without and with a window */
 };
 
 enum status memory_init(struct memory *memory, const struct model *model,
@@ -61,7 +62,12 @@ uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way 
 /* All of it. */
 uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,
                       const struct memory_load *load);
-/* The pages that batch rows of this job need, and the longest row in any case. */
-size_t memory_pages(const struct memory *memory, size_t batch);
+/* Sets page counts and window_page_count for rows that have so many pages in all, and for the
+ * longest row in any case. pass_tokens is set already. */
+void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load);
+/* Pages, likewise, of batch rows of this job, and of the longest row in any case. */
+uint64_t memory_pages(const struct memory *memory, size_t batch);
+/* What one page more of rows takes on average in all layers. */
+uint64_t memory_page_cost(const struct memory *memory);
 
 #endif

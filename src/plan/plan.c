@@ -73,17 +73,27 @@ static enum status check_settings(const struct settings *settings, struct error 
     return SL_OK;
 }
 
+/* Bits of a value, whole ones where the scales lie elsewhere: "4" and "8" of --precision. */
+static double bits_of(enum dtype dtype) {
+    const struct dtype_info *info = dtype_get(dtype);
+    return 8.0 * info->block_bytes / info->block_values;
+}
+
+static bool has_bits(enum dtype dtype, double bits) {
+    const struct dtype_info *info = dtype_get(dtype);
+    double found = bits_of(dtype);
+    return info->is_quantised && found >= bits && found <= bits + (info->decode != NULL ? 1 : 0);
+}
+
 /* Whether the published formats are what --precision asks for: the one that most bytes have. */
 static enum status decide_precision(const struct model *model, const struct settings *settings,
                                     struct plan *plan, struct error *err) {
-    uint64_t bytes[DTYPE_COUNT] = {0};
+    uint64_t bytes[DTYPE_COUNT];
     enum dtype most = DTYPE_F32;
-    for (size_t i = 0; i < model->index.count; i++) {
-        enum dtype dtype = model->index.tensors[i].dtype;
-        bytes[dtype] += model->index.tensors[i].bytes;
-        if (bytes[dtype] > bytes[most])
-            most = dtype;
-    }
+    model_format_bytes(model, bytes);
+    for (unsigned i = 0; i < DTYPE_COUNT; i++)
+        if (bytes[i] > bytes[most])
+            most = (enum dtype)i;
     struct buf formats;
     buf_init(&formats);
     model_formats(model, &formats);
@@ -93,12 +103,11 @@ static enum status decide_precision(const struct model *model, const struct sett
              "as published, used without rounding");
     if (is_word(settings->precision, "auto"))
         return SL_OK;
-    const char *name = dtype_get(most)->name;
     bool fits = is_word(settings->precision, "bf16") ? most == DTYPE_BF16
-                : is_word(settings->precision, "8")  ? name[0] == 'q' && name[1] == '8'
-                                                     : name[0] == 'q' && name[1] == '4';
+                : is_word(settings->precision, "8")  ? has_bits(most, 8)
+                                                     : has_bits(most, 4);
     int bits = is_word(settings->precision, "bf16") ? 16 : settings->precision[0] - '0';
-    if (!fits && name[0] == 'q' && name[1] - '0' < bits)
+    if (!fits && dtype_get(most)->is_quantised && bits_of(most) < bits)
         return error_set(err, SL_ERR_USAGE,
                          "--precision %s: the model is %s, and a quantised model is never "
                          "converted upwards",
@@ -136,7 +145,8 @@ static size_t least_tokens(const struct settings *settings) {
 /* The least that a way needs: one row at a time, the longest included. */
 static uint64_t least_total(const struct memory *memory, const struct settings *settings,
                             const struct memory_way *way, size_t slab_count) {
-    struct memory_load load = {1, least_tokens(settings), memory->longest_pages};
+    struct memory_load load = {.batch = 1, .pass_tokens = least_tokens(settings)};
+    memory_set_pages(memory, memory->longest_pages, &load);
     return memory_total(memory, way, slab_count, &load);
 }
 
@@ -159,7 +169,9 @@ static uint64_t find_least(const struct memory *memory, const struct settings *s
 static struct memory_load load_for(const struct memory *memory, const struct settings *settings,
                                    size_t batch, size_t base_tokens) {
     size_t tokens = settings->pass_tokens > 0 ? base_tokens : larger(base_tokens, batch);
-    return (struct memory_load){batch, tokens, memory_pages(memory, batch)};
+    struct memory_load load = {.batch = batch, .pass_tokens = tokens};
+    memory_set_pages(memory, memory_pages(memory, batch), &load);
+    return load;
 }
 
 /* Tokens of a pass: as many as are good for the kernels and for prefill, while one row's worth of
@@ -169,7 +181,8 @@ static size_t choose_tokens(const struct memory *memory, const struct settings *
     if (settings->pass_tokens > 0)
         return (size_t)settings->pass_tokens;
     uint64_t all = memory->rows->prompt_tokens + PASS_TOKENS_LEAST;
-    struct memory_load load = {1, PASS_TOKENS_LEAST, memory->longest_pages};
+    struct memory_load load = {.batch = 1, .pass_tokens = PASS_TOKENS_LEAST};
+    memory_set_pages(memory, memory->longest_pages, &load);
     uint64_t least = memory_work(memory, &load);
     for (load.pass_tokens = PASS_TOKENS_BEST; load.pass_tokens > PASS_TOKENS_LEAST;
          load.pass_tokens /= 2) {
@@ -184,19 +197,20 @@ static size_t choose_tokens(const struct memory *memory, const struct settings *
 static void fill_pages(const struct memory *memory, const struct settings *settings,
                        uint64_t usable, size_t batch, struct choice *choice) {
     struct memory_load load = load_for(memory, settings, batch, choice->load.pass_tokens);
-    load.page_count = 0;
+    memory_set_pages(memory, 0, &load);
     uint64_t extra = memory_work(memory, &load);
     uint64_t fixed = memory_total(memory, choice->way, choice->slab_count, &load);
     uint64_t before = memory_work(memory, &choice->load);
     extra = extra > before ? extra - before : 0;
     if (fixed >= usable || extra > (usable - fixed) / PLACES_SHARE)
         return;
-    uint64_t pages = (usable - fixed) / (memory->page_bytes + sizeof(uint32_t));
+    uint64_t pages = (usable - fixed) / memory_page_cost(memory);
     pages = pages < memory->rows->pages ? pages : memory->rows->pages;
     if (pages < memory->longest_pages)
         return;
-    load.page_count = (size_t)pages;
-    choice->load = load;
+    memory_set_pages(memory, pages, &load);
+    if (memory_total(memory, choice->way, choice->slab_count, &load) <= usable)
+        choice->load = load;
 }
 
 /* The largest batch whose total stays within `usable`; at least 1, which the caller knows to fit.
@@ -284,8 +298,9 @@ static bool should_stay(const struct memory *memory, const struct settings *sett
         return is_word(settings->engine, "resident");
     }
     size_t batch = smaller(larger(memory->rows->count, 1), BATCH_USEFUL);
-    struct memory_load load = {batch, larger(least_tokens(settings), batch),
-                               memory_pages(memory, batch)};
+    struct memory_load load = {.batch = batch,
+                               .pass_tokens = larger(least_tokens(settings), batch)};
+    memory_set_pages(memory, memory_pages(memory, batch), &load);
     bool fits = memory_total(memory, whole_way(memory), 0, &load) <= usable;
     if (!fits && find_least(memory, settings, false, true) > usable) {
         snprintf(plan->engine_reason, sizeof plan->engine_reason,
@@ -299,6 +314,19 @@ static bool should_stay(const struct memory *memory, const struct settings *sett
     return fits;
 }
 
+static void fill_kv(const struct memory *memory, const struct memory_load *load,
+                    struct plan *plan) {
+    uint64_t rows = larger(memory->rows->count, 1);
+    plan->kv_bytes_per_token = (memory->page_bytes + memory->window_page_bytes) / SL_PAGE_TOKENS;
+    plan->kv_bytes_per_row =
+        (memory->rows->pages + rows - 1) / rows * memory->page_bytes +
+        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes;
+    plan->kv_bytes =
+        memory->page_bytes * load->page_count + memory->window_page_bytes * load->window_page_count;
+    plan->page_count = load->page_count;
+    plan->window_page_count = load->window_page_count;
+}
+
 static void fill_memory(const struct memory *memory, const struct choice *choice,
                         struct plan *plan) {
     const struct memory_load *load = &choice->load;
@@ -309,9 +337,7 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     plan->resident_bytes = is_resident ? weights : 0;
     plan->ring_bytes = is_resident ? 0 : weights;
     plan->activation_bytes = memory_work(memory, load) + memory->scratch_bytes;
-    plan->kv_bytes_per_token = memory->page_bytes / SL_PAGE_TOKENS;
-    plan->kv_bytes = memory->page_bytes * load->page_count;
-    plan->page_count = load->page_count;
+    fill_kv(memory, load, plan);
     plan->batch = load->batch;
     plan->pass_tokens = load->pass_tokens;
     plan->slab_count = choice->slab_count;
@@ -320,9 +346,7 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     snprintf(plan->batch_reason, sizeof plan->batch_reason, "%s", choice->batch_reason);
     /* Pages count once they are used, and where rows wait for their turn the last one inside leaves
      * half a row free on average. */
-    uint64_t unused = 0;
-    if (load->batch < memory->rows->count)
-        unused = memory->rows->pages / memory->rows->count / 2 * memory->page_bytes;
+    uint64_t unused = load->batch < memory->rows->count ? plan->kv_bytes_per_row / 2 : 0;
     uint64_t kv = plan->kv_bytes > unused ? plan->kv_bytes - unused : plan->kv_bytes;
     uint64_t sum = plan->base_bytes + weights + plan->activation_bytes + kv;
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
@@ -415,12 +439,14 @@ static uint64_t needed_budget(const struct memory *memory, const struct settings
 
 /* As many rows as there are, each of so many pages: no job of rows that are not longer needs more.
  */
-static struct plan_rows rows_of_pages(const struct plan_rows *rows, size_t pages) {
+static struct plan_rows rows_of_pages(const struct memory *memory, const struct plan_rows *rows,
+                                      size_t pages) {
     size_t tokens = pages * SL_PAGE_TOKENS, answer = smaller(tokens, rows->longest_answer);
     struct plan_rows alike = *rows;
     alike.longest = tokens;
     alike.longest_answer = answer;
     alike.pages = rows->count * pages;
+    alike.window_pages = rows->count * smaller(pages, kv_window_pages(memory->window));
     alike.sequence_tokens = rows->count * tokens;
     alike.answer_tokens = rows->count * answer;
     return alike;
@@ -440,7 +466,7 @@ enum status plan_fit_rows(const struct model *model, const struct settings *sett
     size_t low = 0, high = memory.longest_pages; /* low fits, or is 0 */
     while (low < high) {
         size_t middle = low + (high - low + 1) / 2;
-        struct plan_rows alike = rows_of_pages(rows, middle);
+        struct plan_rows alike = rows_of_pages(&memory, rows, middle);
         memory_set_rows(&memory, &alike);
         if (needed_budget(&memory, settings) <= plan.budget_bytes)
             low = middle;

@@ -18,6 +18,7 @@ struct plan_rows {
     uint64_t prompt_tokens;
     uint64_t sequence_tokens; /* sum of prompt + max_tokens (cut to the context) */
     uint64_t pages;           /* sum over rows of the KV pages that prompt + max_tokens need */
+    uint64_t window_pages;    /* likewise of windowed layers, for a row's window at most */
     size_t longest;           /* largest prompt + max_tokens */
     size_t longest_prompt;
     size_t longest_answer;  /* largest max_tokens */
@@ -38,15 +39,18 @@ struct plan {
     struct plan_rows rows;
     uint64_t budget_bytes;
     char budget_source[120];
-    uint64_t base_bytes;       /* the process as it is, text layer and all, with an allowance */
-    uint64_t margin_bytes;     /* of the budget, left free: what no sum foresees */
-    uint64_t weights_bytes;    /* of the model */
-    uint64_t resident_bytes;   /* weights kept in memory */
-    uint64_t ring_bytes;       /* slabs */
-    uint64_t activation_bytes; /* step, engine, scratch */
-    uint64_t kv_bytes_per_token, kv_bytes, pinned_bytes;
+    uint64_t base_bytes;         /* the process as it is, text layer and all, with an allowance */
+    uint64_t margin_bytes;       /* of the budget, left free: what no sum foresees */
+    uint64_t weights_bytes;      /* of the model */
+    uint64_t resident_bytes;     /* weights kept in memory */
+    uint64_t ring_bytes;         /* slabs */
+    uint64_t activation_bytes;   /* step, engine, scratch */
+    uint64_t kv_bytes_per_token; /* while all layers keep it */
+    uint64_t kv_bytes_per_row;   /* of an average row */
+    uint64_t kv_bytes, pinned_bytes;
     enum kv_dtype kv_dtype;
-    size_t page_count, batch, pass_tokens, slab_count;
+    size_t page_count, window_page_count; /* of layers without and with a window */
+    size_t batch, pass_tokens, slab_count;
     uint64_t block_bytes_max; /* for layout_init */
     uint64_t passes;          /* if every row runs to its limit, about */
     uint64_t pass_bytes;      /* read a pass; 0 resident */

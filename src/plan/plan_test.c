@@ -22,11 +22,12 @@
 
 static char folder[] = "/tmp/sluice-plan-XXXXXX";
 static struct model *small, *large; /* 20 MB, and 13 GB of bf16 */
+static struct model *windowed;      /* as small; all layers have a window of 100 */
 
 /* ---- models */
 
 struct shape {
-    unsigned layers, hidden, inner, heads, kv_heads, vocabulary;
+    unsigned layers, hidden, inner, heads, kv_heads, vocabulary, window;
 };
 
 static void add_tensor(struct buf *header, uint64_t *end, const char *name, unsigned rows,
@@ -76,16 +77,17 @@ static void write_file(const char *path, const char *text, size_t bytes, uint64_
 
 static void write_config(const struct shape *shape) {
     char path[PATH_MAX], text[512];
-    int length =
-        snprintf(text, sizeof text,
-                 "{\"model_type\": \"llama\", \"num_hidden_layers\": %u, \"hidden_size\": "
-                 "%u, \"intermediate_size\": %u, \"num_attention_heads\": %u, "
-                 "\"num_key_value_heads\": %u, \"vocab_size\": %u, \"rms_norm_eps\": 1e-5, "
-                 "\"max_position_embeddings\": 8192, \"rope_theta\": 10000.0, "
-                 "\"hidden_act\": \"silu\", \"tie_word_embeddings\": false, "
-                 "\"eos_token_id\": 2}",
-                 shape->layers, shape->hidden, shape->inner, shape->heads, shape->kv_heads,
-                 shape->vocabulary);
+    int length = snprintf(
+        text, sizeof text,
+        "{\"model_type\": \"%s\", \"sliding_window\": %s, "
+        "\"num_hidden_layers\": %u, \"hidden_size\": "
+        "%u, \"intermediate_size\": %u, \"num_attention_heads\": %u, "
+        "\"num_key_value_heads\": %u, \"vocab_size\": %u, \"rms_norm_eps\": 1e-5, "
+        "\"max_position_embeddings\": 8192, \"rope_theta\": 10000.0, "
+        "\"hidden_act\": \"silu\", \"tie_word_embeddings\": false, "
+        "\"eos_token_id\": 2}",
+        shape->window > 0 ? "mistral" : "llama", shape->window > 0 ? "100" : "null", shape->layers,
+        shape->hidden, shape->inner, shape->heads, shape->kv_heads, shape->vocabulary);
     assert_true(length > 0 && (size_t)length < sizeof text);
     snprintf(path, sizeof path, "%s/config.json", folder);
     write_file(path, text, (size_t)length, 0);
@@ -122,12 +124,14 @@ static struct model *make_model(const struct shape *shape) {
 
 static int make_models(void **state) {
     (void)state;
-    static const struct shape tiny = {8, 256, 1024, 4, 2, 8000};
-    static const struct shape seven = {32, 4096, 11008, 32, 8, 128000};
+    static const struct shape tiny = {8, 256, 1024, 4, 2, 8000, 0};
+    static const struct shape eyes = {8, 256, 1024, 4, 2, 8000, 100};
+    static const struct shape seven = {32, 4096, 11008, 32, 8, 128000, 0};
     if (mkdtemp(folder) == NULL)
         return -1;
     small = make_model(&tiny);
     large = make_model(&seven);
+    windowed = make_model(&eyes);
     return 0;
 }
 
@@ -135,6 +139,7 @@ static int remove_models(void **state) {
     (void)state;
     model_close(small);
     model_close(large);
+    model_close(windowed);
     return rmdir(folder);
 }
 
@@ -370,6 +375,42 @@ static void numbers_of_one_have_no_plural(void **state) {
     buf_release(&text);
 }
 
+/* 100 positions touch 8 pages at most. A page is 2 (keys and values) x 8 layers x 2 heads x 64
+ * features x 16 positions x 2 bytes. */
+static void windowed_layers_count_their_window_alone(void **state) {
+    (void)state;
+    const uint64_t page = 65536;
+    struct plan_rows rows = equal_rows(100, 1000, 200);
+    struct settings settings = settings_for("resident", 1 * GIB);
+    struct plan plan;
+    rows.window_pages = 100 * 8;
+    settings.pass_tokens = 33; /* 2 pages are set aside for them */
+    must_plan(windowed, &settings, &rows, &plan);
+    assert_int_equal(plan.batch, 100);
+    assert_int_equal(plan.page_count, 0);
+    assert_int_equal(plan.window_page_count, 802);
+    assert_int_equal(plan.kv_bytes, 802 * page);
+    assert_int_equal(plan.kv_bytes_per_row, 8 * page);
+    assert_int_equal(plan.kv_bytes_per_token, page / 16);
+    must_plan(small, &settings, &rows, &plan);
+    assert_int_equal(plan.window_page_count, 0);
+    assert_int_equal(plan.kv_bytes, 7500 * page);
+    /* Rows shorter than the window need nothing set aside. */
+    rows = equal_rows(100, 40, 20);
+    rows.window_pages = rows.pages;
+    must_plan(windowed, &settings, &rows, &plan);
+    assert_int_equal(plan.window_page_count, 400);
+    /* With little memory, one row of any length still fits. */
+    rows = equal_rows(100, 4000, 4000);
+    rows.window_pages = 100 * 8;
+    must_plan(windowed, &settings, &rows, &plan);
+    settings.memory_bytes = plan.needed_bytes + plan.needed_bytes / 64;
+    must_plan(windowed, &settings, &rows, &plan);
+    assert_true(plan.batch < 100);
+    assert_true(plan.window_page_count >= 10);
+    assert_true(sum_of(&plan) + plan.margin_bytes <= plan.budget_bytes);
+}
+
 static void what_is_not_in_this_version_is_refused_by_name(void **state) {
     (void)state;
     struct plan_rows rows = equal_rows(2, 10, 10);
@@ -496,6 +537,7 @@ int main(void) {
         cmocka_unit_test(a_budget_too_small_for_the_longest_row_holds_shorter_ones),
         cmocka_unit_test(budget_options_are_rounded_up),
         cmocka_unit_test(numbers_of_one_have_no_plural),
+        cmocka_unit_test(windowed_layers_count_their_window_alone),
         cmocka_unit_test(what_is_not_in_this_version_is_refused_by_name),
         cmocka_unit_test(amounts_are_short_and_in_powers_of_1024),
         cmocka_unit_test(passes_count_the_waves_of_rows),

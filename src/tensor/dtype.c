@@ -24,7 +24,7 @@ static const struct dtype_info table[DTYPE_COUNT] = {
     [DTYPE_TQ1_0] = {"tq1_0", NULL, 34, 256, 54, true, fmt_long_tq1_0, NULL},
     [DTYPE_TQ2_0] = {"tq2_0", NULL, 35, 256, 66, true, fmt_long_tq2_0, NULL},
     [DTYPE_MXFP4] = {"mxfp4", NULL, 39, 32, 17, true, fmt_short_mxfp4, NULL},
-    [DTYPE_F8_E4M3] = {"fp8_e4m3", NULL, -1, 1, 1, true, NULL, fmt_scaled_f8_e4m3},
+    [DTYPE_F8_E4M3] = {"fp8_e4m3", "F8_E4M3", -1, 1, 1, true, NULL, fmt_scaled_f8_e4m3},
     [DTYPE_MLX_2] = {"mlx_2bit", NULL, -1, 32, 8, true, NULL, fmt_scaled_mlx_2},
     [DTYPE_MLX_3] = {"mlx_3bit", NULL, -1, 32, 12, true, NULL, fmt_scaled_mlx_3},
     [DTYPE_MLX_4] = {"mlx_4bit", NULL, -1, 32, 16, true, NULL, fmt_scaled_mlx_4},
@@ -33,9 +33,9 @@ static const struct dtype_info table[DTYPE_COUNT] = {
     [DTYPE_MLX_7] = {"mlx_7bit", NULL, -1, 32, 28, true, NULL, fmt_scaled_mlx_7},
     [DTYPE_MLX_8] = {"mlx_8bit", NULL, -1, 32, 32, true, NULL, fmt_scaled_mlx_8},
     [DTYPE_MXFP4_SPLIT] = {"mxfp4", NULL, -1, 32, 16, true, NULL, fmt_scaled_mxfp4},
-    [DTYPE_F8_E8M0] = {"e8m0", NULL, -1, 1, 1, false, NULL, NULL},
-    [DTYPE_U8] = {"u8", NULL, -1, 1, 1, false, NULL, NULL},
-    [DTYPE_U32] = {"u32", NULL, -1, 1, 4, false, NULL, NULL},
+    [DTYPE_F8_E8M0] = {"e8m0", "F8_E8M0", -1, 1, 1, false, NULL, NULL},
+    [DTYPE_U8] = {"u8", "U8", -1, 1, 1, false, NULL, NULL},
+    [DTYPE_U32] = {"u32", "U32", -1, 1, 4, false, NULL, NULL},
 };
 
 /* `enum ggml_type` of ggml.h by number, with the block sizes of gguf-py's GGML_QUANT_SIZES. Without

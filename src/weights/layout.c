@@ -2,10 +2,10 @@
  * how tensors become reads. Reads no files. Refuses tensors without values, rows that no block can
  * hold, and sums of bytes that make no sense.
  *
- * A block is a set of ranges (rows of one tensor each), sorted by file and offset. Ranges that are
- * neighbours merge into a read; each read gets its window of whole SL_IO_ALIGN units in the slab,
- * one behind the other, so windows cannot overlap. The memory that a block needs never shrinks when
- * rows are added: a binary search finds how many rows fit. */
+ * A block is a set of ranges (rows of one part of a matrix each), sorted by file and offset. Ranges
+ * that are neighbours merge into a read; each read gets its window of whole SL_IO_ALIGN units in
+ * the slab, one behind the other, so windows cannot overlap. The memory that a block needs never
+ * shrinks when rows are added: a binary search finds how many rows fit. */
 #include "weights/layout.h"
 
 #include "base/mem.h"
@@ -19,6 +19,7 @@ struct range {
     uint32_t file;
     uint64_t offset, bytes;
     size_t piece; /* in layout.pieces */
+    uint32_t part;
 };
 
 struct maker {
@@ -37,49 +38,17 @@ struct maker {
     size_t item, row; /* the next row to place */
 };
 
-uint64_t layout_rows(const struct tensor *tensor) {
-    uint64_t rows = 1;
-    for (uint32_t i = 0; i + 1 < tensor->dims; i++)
-        must(!__builtin_mul_overflow(rows, tensor->shape[i], &rows));
-    return rows;
+/* Rows that are never apart. */
+static uint64_t item_unit(const struct layout_item *item) {
+    return item->is_whole ? item->matrix.rows : 1;
 }
 
-static uint64_t columns_of(const struct tensor *tensor) {
-    return tensor->dims == 0 ? 1 : tensor->shape[tensor->dims - 1];
-}
-
-static uint64_t row_bytes_of(const struct tensor *tensor) {
-    return tensor->bytes / layout_rows(tensor);
-}
-
-/* An item as it is cut: a whole one counts as one long row. */
-static uint64_t slice_rows(const struct layout_item *item) {
-    return item->row_count != 0 ? item->row_count : layout_rows(item->tensor);
-}
-
-static uint64_t item_rows(const struct layout_item *item) {
-    return item->is_whole ? 1 : slice_rows(item);
-}
-
-static uint64_t item_row_bytes(const struct layout_item *item) {
-    return row_bytes_of(item->tensor) * (item->is_whole ? slice_rows(item) : 1);
-}
-
-static uint64_t item_offset(const struct layout_item *item) {
-    return item->tensor->offset + item->first_row * row_bytes_of(item->tensor);
+static const struct tensor *numbers_of(const struct layout_item *item) {
+    return item->matrix.parts[MATRIX_NUMBERS].tensor;
 }
 
 static uint64_t align_up(uint64_t bytes) {
     return (bytes + SL_IO_ALIGN - 1) / SL_IO_ALIGN * SL_IO_ALIGN;
-}
-
-/* Memory for a single row, wherever in the tensor it lies; of a whole item, where it does. */
-static uint64_t row_room(const struct layout_item *item) {
-    uint64_t row_bytes = item_row_bytes(item);
-    if (item->is_whole)
-        return align_up(item_offset(item) % SL_IO_ALIGN + row_bytes);
-    bool is_aligned = item_offset(item) % SL_IO_ALIGN == 0 && row_bytes % SL_IO_ALIGN == 0;
-    return is_aligned ? row_bytes : align_up(SL_IO_ALIGN - 1 + row_bytes);
 }
 
 /* Reads of sorted ranges. */
@@ -138,13 +107,28 @@ static bool reserve(struct range **ranges, size_t *cap, size_t need) {
     return true;
 }
 
-static struct range rows_range(const struct layout_item *item, uint64_t first_row, uint64_t rows) {
-    uint64_t row_bytes = item_row_bytes(item);
+static struct range rows_range(const struct layout_item *item, uint32_t part, uint64_t first,
+                               uint64_t rows) {
+    struct matrix_range range = matrix_range(&item->matrix, part, first, rows);
     return (struct range){
-        .file = item->tensor->file,
-        .offset = item_offset(item) + first_row * row_bytes,
-        .bytes = rows * row_bytes,
-    };
+        .file = range.file, .offset = range.offset, .bytes = range.bytes, .part = part};
+}
+
+/* Most memory for a single row, wherever in the matrix it lies; of a whole item, where it does.
+ * Parts that are read as one take their gap along. */
+static uint64_t row_room(const struct layout_item *item) {
+    struct range ranges[SL_MATRIX_PARTS];
+    size_t count = 0;
+    uint64_t unit = item_unit(item), sum = 0;
+    for (uint32_t part = 0; part < item->matrix.part_count; part++) {
+        struct range range = rows_range(item, part, 0, unit);
+        bool is_aligned = range.offset % SL_IO_ALIGN == 0 &&
+                          item->matrix.parts[part].row_bytes % SL_IO_ALIGN == 0;
+        sum += is_aligned ? range.bytes : align_up(SL_IO_ALIGN - 1 + range.bytes);
+        sum += part > 0 ? SL_READ_GAP_BYTES : 0;
+        insert(ranges, &count, &range);
+    }
+    return unit == item->matrix.rows ? ranges_bytes(ranges, count) : sum;
 }
 
 /* Shares */
@@ -157,46 +141,64 @@ static enum status rest_bytes(struct maker *maker, uint64_t *out, struct error *
             break;
         const struct layout_item *item = &maker->items[i];
         uint64_t first_row = i == maker->item ? maker->row : 0;
-        struct range range = rows_range(item, first_row, item_rows(item) - first_row);
-        if (!reserve(&maker->rest, &maker->rest_cap, count + 1))
-            return error_memory(err, (count + 1) * sizeof range, "the layout");
-        insert(maker->rest, &count, &range);
+        if (!reserve(&maker->rest, &maker->rest_cap, count + SL_MATRIX_PARTS))
+            return error_memory(err, (count + SL_MATRIX_PARTS) * sizeof *maker->rest, "the layout");
+        for (uint32_t part = 0; part < item->matrix.part_count; part++) {
+            struct range range = rows_range(item, part, first_row, item->matrix.rows - first_row);
+            insert(maker->rest, &count, &range);
+        }
     }
     *out = ranges_bytes(maker->rest, count);
     return SL_OK;
 }
 
-/* Most rows of `left` that may join the block within `limit` bytes of memory. ranges[at] is their
- * range; its bytes are left undecided. */
-static uint64_t rows_within(struct maker *maker, size_t at, uint64_t row_bytes, uint64_t left,
-                            uint64_t limit) {
-    uint64_t low = 0, high = left;
+/* The ranges of the block, with `rows` rows for the piece being added; gives the bytes of these. */
+static uint64_t set_rows(struct maker *maker, uint64_t rows) {
+    const struct layout_item *item = &maker->items[maker->item];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < maker->range_count; i++) {
+        struct range *range = &maker->ranges[i];
+        if (range->piece != maker->layout->piece_count)
+            continue;
+        range->bytes = rows_range(item, range->part, maker->row, rows).bytes;
+        sum += range->bytes;
+    }
+    return sum;
+}
+
+/* Most rows of `left` that may join the block within `limit` bytes of memory. The bytes of the
+ * piece's ranges are left undecided. */
+static uint64_t rows_within(struct maker *maker, uint64_t left, uint64_t limit) {
+    uint64_t unit = item_unit(&maker->items[maker->item]);
+    uint64_t low = 0, high = left / unit;
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
-        maker->ranges[at].bytes = middle * row_bytes;
+        set_rows(maker, middle * unit);
         if (ranges_bytes(maker->ranges, maker->range_count) <= limit)
             low = middle;
         else
             high = middle - 1;
     }
-    return low;
+    return low * unit;
 }
 
 /* How many of the `left` rows join the block, whose fair share of memory is `share`. Scraps, parts
  * of a matrix smaller than an eighth of a share, stay with their neighbours where that fits. */
-static uint64_t rows_to_take(struct maker *maker, size_t at, uint64_t left, uint64_t share) {
-    uint64_t row_bytes = maker->ranges[at].bytes / left, scrap = share / 8;
-    uint64_t limit = share + row_bytes < maker->bytes_max ? share + row_bytes : maker->bytes_max;
-    uint64_t rows = rows_within(maker, at, row_bytes, left, limit);
-    bool is_first = maker->range_count == 1;
+static uint64_t rows_to_take(struct maker *maker, uint64_t left, uint64_t share) {
+    const struct layout_item *item = &maker->items[maker->item];
+    uint64_t unit = item_unit(item), scrap = share / 8;
+    uint64_t unit_bytes = set_rows(maker, left) / (left / unit);
+    uint64_t limit = share + unit_bytes < maker->bytes_max ? share + unit_bytes : maker->bytes_max;
+    uint64_t rows = rows_within(maker, left, limit);
+    bool is_first = maker->range_count == item->matrix.part_count;
     if (rows == 0 && is_first)
-        rows = 1; /* fits: layout_init has seen to it */
+        rows = unit; /* fits: layout_init has seen to it */
     if (rows == left)
         return rows;
-    if ((left - rows) * row_bytes < scrap &&
-        rows_within(maker, at, row_bytes, left, maker->bytes_max) == left)
+    if ((left - rows) / unit * unit_bytes < scrap &&
+        rows_within(maker, left, maker->bytes_max) == left)
         return left;
-    if (!is_first && rows * row_bytes < scrap)
+    if (!is_first && rows / unit * unit_bytes < scrap)
         return 0;
     return rows;
 }
@@ -206,6 +208,7 @@ static uint64_t rows_to_take(struct maker *maker, size_t at, uint64_t left, uint
 static bool add_piece(struct maker *maker, uint64_t rows) {
     struct layout *layout = maker->layout;
     const struct layout_item *item = &maker->items[maker->item];
+    const uint8_t *const nowhere[SL_MATRIX_PARTS] = {NULL};
     void *items = layout->pieces;
     if (!mem_grow(&items, &maker->piece_cap, layout->piece_count + 1, sizeof *layout->pieces))
         return false;
@@ -214,15 +217,28 @@ static bool add_piece(struct maker *maker, uint64_t rows) {
         .item = (uint32_t)maker->item,
         .key = item->key,
         .first_row = maker->row,
-        .view =
-            {
-                .dtype = item->tensor->dtype,
-                .rows = (size_t)(item->is_whole ? slice_rows(item) : rows),
-                .columns = (size_t)columns_of(item->tensor),
-                .row_bytes = (size_t)row_bytes_of(item->tensor),
-            },
+        .part_count = item->matrix.part_count,
+        .view = matrix_view(&item->matrix, maker->row, rows, nowhere),
     };
     return true;
+}
+
+/* Puts the ranges of the next piece into the block, which has room for them. */
+static void add_ranges(struct maker *maker, uint64_t rows) {
+    const struct layout_item *item = &maker->items[maker->item];
+    for (uint32_t part = 0; part < item->matrix.part_count; part++) {
+        struct range range = rows_range(item, part, maker->row, rows);
+        range.piece = maker->layout->piece_count;
+        insert(maker->ranges, &maker->range_count, &range);
+    }
+}
+
+static void drop_ranges(struct maker *maker) {
+    size_t kept = 0;
+    for (size_t i = 0; i < maker->range_count; i++)
+        if (maker->ranges[i].piece != maker->layout->piece_count)
+            maker->ranges[kept++] = maker->ranges[i];
+    maker->range_count = kept;
 }
 
 /* Fills the ranges and pieces of the next block; leaves item and row at what follows. */
@@ -236,23 +252,20 @@ static enum status fill_block(struct maker *maker, struct block *block, struct e
         const struct layout_item *item = &maker->items[maker->item];
         if (maker->range_count > 0 && maker->row == 0 && item->starts_block)
             break;
-        uint64_t left = item_rows(item) - maker->row;
-        struct range range = rows_range(item, maker->row, left);
-        range.piece = maker->layout->piece_count;
-        if (!reserve(&maker->ranges, &maker->range_cap, maker->range_count + 1))
-            return error_memory(err, (maker->range_count + 1) * sizeof range, "the layout");
-        size_t at = insert(maker->ranges, &maker->range_count, &range);
-        uint64_t rows = rows_to_take(maker, at, left, share);
+        uint64_t left = item->matrix.rows - maker->row;
+        size_t need = maker->range_count + SL_MATRIX_PARTS;
+        if (!reserve(&maker->ranges, &maker->range_cap, need))
+            return error_memory(err, need * sizeof *maker->ranges, "the layout");
+        add_ranges(maker, left);
+        uint64_t rows = rows_to_take(maker, left, share);
         if (rows == 0) {
-            maker->range_count--;
-            memmove(&maker->ranges[at], &maker->ranges[at + 1],
-                    (maker->range_count - at) * sizeof *maker->ranges);
+            drop_ranges(maker);
             break;
         }
-        maker->ranges[at].bytes = range.bytes / left * rows;
+        block->read_bytes += (size_t)set_rows(maker, rows);
         if (!add_piece(maker, rows))
-            return error_memory(err, (range.piece + 1) * sizeof(struct piece), "the layout");
-        block->read_bytes += (size_t)maker->ranges[at].bytes;
+            return error_memory(err, (maker->layout->piece_count + 1) * sizeof(struct piece),
+                                "the layout");
         maker->row += (size_t)rows;
         if (rows < left)
             break;
@@ -283,9 +296,11 @@ static enum status add_reads(struct maker *maker, struct block *block, struct er
             .bytes = (size_t)merged.bytes,
             .slab_offset = block->slab_bytes + (size_t)(merged.offset % SL_IO_ALIGN),
         };
-        for (size_t j = first; j < i; j++)
-            layout->pieces[maker->ranges[j].piece].slab_offset =
-                read->slab_offset + (size_t)(maker->ranges[j].offset - merged.offset);
+        for (size_t j = first; j < i; j++) {
+            const struct range *range = &maker->ranges[j];
+            layout->pieces[range->piece].slab_offset[range->part] =
+                read->slab_offset + (size_t)(range->offset - merged.offset);
+        }
         block->slab_bytes += (size_t)window_bytes(&merged);
     }
     must(block->slab_bytes <= maker->bytes_max);
@@ -320,13 +335,11 @@ static enum status check_items(const struct layout_item *items, size_t count, si
     const struct tensor *widest = NULL;
     bool is_widest_whole = false;
     for (size_t i = 0; i < count; i++) {
-        const struct tensor *tensor = items[i].tensor;
+        const struct tensor *tensor = numbers_of(&items[i]);
         if (tensor->bytes == 0)
             return error_set(err, SL_ERR_ENV, "tensor \"%.*s\" has no values",
                              STR_ARG(tensor->name));
-        must(tensor->bytes % layout_rows(tensor) == 0); /* index_add has checked the size */
-        must(items[i].first_row + slice_rows(&items[i]) <= layout_rows(tensor));
-        uint64_t bytes = slice_rows(&items[i]) * row_bytes_of(tensor);
+        uint64_t bytes = matrix_bytes(&items[i].matrix);
         if (__builtin_add_overflow(sum, bytes, &sum) || sum > LAYOUT_BYTES_MAX)
             return error_set(err, SL_ERR_ENV,
                              "the matrices up to tensor \"%.*s\" have more than 2^56 "

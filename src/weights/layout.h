@@ -7,24 +7,24 @@
  * A block ends where an item has starts_block and where the next rows would pass bytes_max or an
  * equal share; a matrix that does not fit is cut by rows. Every row of every item lies in exactly
  * one piece, pieces keep the order of the items, and adjacent ranges of one file merge into one
- * read. Owns its arrays; constant once made. */
+ * read. Where scales are tensors of their own, a piece has a range in each part; neighbouring
+ * pieces may both have the row of scales that their border cuts. Owns its arrays; constant once
+ * made. */
 #ifndef SLUICE_WEIGHTS_LAYOUT_H
 #define SLUICE_WEIGHTS_LAYOUT_H
 
 #include "io/ring.h"
-#include "tensor/view.h"
-#include "weights/index.h"
+#include "weights/matrix.h"
 
 #define SL_BLOCK_BYTES_MAX ((size_t)256 << 20)
 /* Ranges of one file that lie closer than this are read as one: the gap costs less than a read. */
 #define SL_READ_GAP_BYTES ((size_t)64 << 10)
 
 struct layout_item {
-    const struct tensor *tensor; /* a matrix [rows, columns]; one dimension counts as one row */
-    uint32_t key;                /* the caller's name for it; comes back in the pieces */
+    struct matrix matrix; /* an expert's slice of a stack, some rows of a tensor, or all of it */
+    uint32_t key;         /* the caller's name for it; comes back in the pieces */
     bool starts_block;
-    bool is_whole;                 /* all its rows in one piece: it is never cut */
-    uint64_t first_row, row_count; /* a slice of the tensor's rows; row_count 0: all of them */
+    bool is_whole; /* all its rows in one piece: it is never cut */
 };
 
 /* Rows of an item inside a block. */
@@ -32,8 +32,9 @@ struct piece {
     uint32_t item; /* in the items given to layout_init */
     uint32_t key;
     size_t first_row;
-    size_t slab_offset; /* of the first row in the block's memory */
-    struct view view;   /* data NULL: a lease fills it */
+    uint32_t part_count;
+    size_t slab_offset[SL_MATRIX_PARTS]; /* where each part begins in the block's memory */
+    struct view view;                    /* pointers NULL: a lease fills them */
 };
 
 struct block {
@@ -53,9 +54,6 @@ struct layout {
     uint64_t read_bytes;     /* of weights in a pass */
 };
 
-/* Rows of a tensor as the layout counts them: all dimensions but the last, at least 1. So expert e
- * of a stack [experts, rows, columns] is the slice of rows from e x rows on. */
-uint64_t layout_rows(const struct tensor *tensor);
 /* bytes_max: of a block's memory, cut to SL_BLOCK_BYTES_MAX; must hold the largest single row and
  * its alignment (else SL_ERR_ENV, naming the least that would do). What lies between two
  * starts_block is cut into as few blocks as hold it, of about equal size. index must outlive the

@@ -3,6 +3,7 @@
 #include "weights/layout.h"
 
 #include "base/fault.h"
+#include "weights/matrix_for_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@ struct world {
     struct file *file_list[3];
     struct index index;
     struct tensor tensors[TENSORS_MAX];
+    struct tensor scales[TENSORS_MAX][2]; /* of matrices that have some */
     struct layout_item items[TENSORS_MAX];
     size_t count;
 };
@@ -46,8 +48,28 @@ static void add(struct world *world, uint32_t file, uint64_t offset, uint64_t ro
                                         .file = file,
                                         .offset = offset,
                                         .bytes = rows * row_bytes};
-    world->items[i] =
-        (struct layout_item){.tensor = &world->tensors[i], .key = (uint32_t)(100 + i)};
+    world->items[i] = (struct layout_item){.matrix = plain_matrix(&world->tensors[i]),
+                                           .key = (uint32_t)(100 + i)};
+}
+
+/* Gives the last matrix a part of its own: one row of row_bytes for group_rows of its rows. */
+static void add_part(struct world *world, uint32_t file, uint64_t offset, uint64_t group_rows,
+                     uint64_t row_bytes) {
+    size_t i = world->count - 1;
+    struct matrix *matrix = &world->items[i].matrix;
+    struct tensor *tensor = &world->scales[i][matrix->part_count - 1];
+    uint64_t rows = (matrix->rows + group_rows - 1) / group_rows;
+    *tensor = (struct tensor){.name = STR("some.scales"),
+                              .dtype = DTYPE_F16,
+                              .dims = 2,
+                              .shape = {rows, row_bytes / 2},
+                              .file = file,
+                              .offset = offset,
+                              .bytes = rows * row_bytes};
+    matrix->dtype = group_rows > 1 ? DTYPE_F8_E4M3 : DTYPE_MLX_4;
+    matrix->group_columns = 32;
+    matrix->parts[matrix->part_count++] = (struct matrix_part){
+        .tensor = tensor, .rows = rows, .row_bytes = row_bytes, .group_rows = group_rows};
 }
 
 static struct layout make(struct world *world, size_t bytes_max) {
@@ -60,9 +82,8 @@ static struct layout make(struct world *world, size_t bytes_max) {
     return layout;
 }
 
-/* Bytes of a piece in its file. */
-static uint64_t piece_offset(const struct world *world, const struct piece *piece) {
-    return world->tensors[piece->item].offset + piece->first_row * piece->view.row_bytes;
+static const struct tensor *numbers_of(const struct world *world, size_t item) {
+    return world->items[item].matrix.parts[0].tensor;
 }
 
 static void check_reads(const struct layout *layout, const struct block *block) {
@@ -77,24 +98,46 @@ static void check_reads(const struct layout *layout, const struct block *block) 
     assert_true(window_end <= block->slab_bytes);
 }
 
-static void check_piece(const struct world *world, const struct layout *layout,
-                        const struct block *block, const struct piece *piece) {
-    const struct tensor *tensor = &world->tensors[piece->item];
-    uint64_t offset = piece_offset(world, piece), bytes = piece->view.rows * piece->view.row_bytes;
+/* Gives the bytes that the part has in the piece. */
+static uint64_t check_part(const struct world *world, const struct layout *layout,
+                           const struct block *block, const struct piece *piece, size_t number) {
+    const struct matrix_part *part = &world->items[piece->item].matrix.parts[number];
+    uint64_t first = piece->first_row / part->group_rows;
+    uint64_t last = (piece->first_row + piece->view.rows - 1) / part->group_rows;
+    uint64_t offset = part->tensor->offset + first * part->row_bytes;
+    uint64_t bytes = (last - first + 1) * part->row_bytes;
     size_t homes = 0;
     for (size_t r = 0; r < block->read_count; r++) {
         const struct ring_read *read = &layout->reads[block->first_read + r];
-        if (read->file != &world->files[tensor->file] || read->offset > offset ||
+        if (read->file != &world->files[part->tensor->file] || read->offset > offset ||
             offset + bytes > read->offset + read->bytes)
             continue;
         homes++;
-        assert_int_equal(piece->slab_offset, read->slab_offset + (offset - read->offset));
+        assert_int_equal(piece->slab_offset[number], read->slab_offset + (offset - read->offset));
     }
     assert_int_equal(homes, 1);
+    return bytes;
+}
+
+static uint64_t check_piece(const struct world *world, const struct layout *layout,
+                            const struct block *block, const struct piece *piece) {
+    const struct matrix *matrix = &world->items[piece->item].matrix;
+    uint64_t bytes = 0;
+    for (size_t part = 0; part < matrix->part_count; part++)
+        bytes += check_part(world, layout, block, piece, part);
+    assert_int_equal(piece->part_count, matrix->part_count);
     assert_int_equal(piece->key, world->items[piece->item].key);
-    assert_int_equal(piece->view.dtype, tensor->dtype);
-    assert_int_equal(piece->view.columns, tensor->dims ? tensor->shape[tensor->dims - 1] : 1);
+    assert_int_equal(piece->view.dtype, matrix->dtype);
+    assert_int_equal(piece->view.columns, matrix->columns);
     assert_null(piece->view.data);
+    if (matrix->part_count > 1) {
+        size_t group = (size_t)matrix->parts[1].group_rows;
+        assert_int_equal(piece->view.scales.group_rows, group);
+        assert_int_equal(piece->view.scales.rows_before, piece->first_row % group);
+        assert_null(piece->view.scales.data);
+        assert_null(piece->view.scales.biases);
+    }
+    return bytes;
 }
 
 /* Everything that the header promises. */
@@ -112,14 +155,14 @@ static void check_layout(const struct world *world, const struct layout *layout,
         check_reads(layout, block);
         for (size_t p = 0; p < block->piece_count; p++) {
             const struct piece *piece = &layout->pieces[piece_number + p];
-            uint64_t rows = world->tensors[item].dims < 2 ? 1 : world->tensors[item].shape[0];
+            const struct tensor *tensor = numbers_of(world, item);
+            uint64_t rows = tensor->dims < 2 ? 1 : tensor->shape[0];
             assert_int_equal(piece->item, item); /* every row once, in order */
             assert_int_equal(piece->first_row, row);
             assert_true(piece->view.rows > 0);
-            assert_int_equal(piece->view.row_bytes * rows, world->tensors[item].bytes);
+            assert_int_equal(piece->view.row_bytes * rows, tensor->bytes);
             assert_true(p == 0 || row > 0 || !world->items[item].starts_block);
-            check_piece(world, layout, block, piece);
-            block_bytes += piece->view.rows * piece->view.row_bytes;
+            block_bytes += check_piece(world, layout, block, piece);
             row += piece->view.rows;
             assert_true(row <= rows);
             if (row == rows) {
@@ -149,7 +192,7 @@ static uint32_t random_next(uint64_t *seed) {
 }
 
 /* Tensors in an order of the file that is not that of the pass, some close, some far apart. */
-static void add_random(struct world *world, uint64_t *seed) {
+static void add_random(struct world *world, uint64_t *seed, bool has_scales) {
     uint64_t ends[3] = {random_next(seed) % 10000, 0, random_next(seed) % 70000};
     size_t count = 1 + random_next(seed) % (TENSORS_MAX - 1);
     for (size_t i = 0; i < count; i++) {
@@ -160,7 +203,16 @@ static void add_random(struct world *world, uint64_t *seed) {
         ends[file] += gaps[random_next(seed) % 4];
         add(world, file, ends[file], rows, row_bytes);
         ends[file] += rows * row_bytes;
-        if (rows == 1 && random_next(seed) % 2)
+        if (has_scales && rows > 1) {
+            uint64_t group_rows = kind < 3 ? 1 : 2 + random_next(seed) % 130;
+            for (uint32_t part = kind % 3; part < 2; part++) { /* two, one or none */
+                uint64_t bytes = 2 * (1 + random_next(seed) % 90);
+                file = random_next(seed) % 3;
+                ends[file] += gaps[random_next(seed) % 4];
+                add_part(world, file, ends[file], group_rows, bytes);
+                ends[file] += (rows + group_rows - 1) / group_rows * bytes;
+            }
+        } else if (rows == 1 && random_next(seed) % 2)
             world->tensors[i] = (struct tensor){.name = STR("some.vector"),
                                                 .dtype = DTYPE_BF16,
                                                 .dims = 1,
@@ -171,9 +223,9 @@ static void add_random(struct world *world, uint64_t *seed) {
     }
     for (size_t i = world->count; i-- > 1;) {
         size_t j = random_next(seed) % (i + 1);
-        struct tensor kept = world->tensors[i];
-        world->tensors[i] = world->tensors[j];
-        world->tensors[j] = kept;
+        struct layout_item kept = world->items[i];
+        world->items[i] = world->items[j];
+        world->items[j] = kept;
     }
     for (size_t i = 0; i < world->count; i++)
         world->items[i].starts_block = random_next(seed) % 6 == 0;
@@ -186,8 +238,9 @@ static void layout_keeps_its_promises_for_random_tensors(void **state) {
     size_t blocks = 0, cut = 0;
     for (size_t round = 0; round < 400; round++) {
         world_init(&world);
-        add_random(&world, &seed);
-        size_t bytes_max = 24576 + random_next(&seed) % (round % 2 ? 100000 : 4 * MIB);
+        add_random(&world, &seed, round % 4 >= 2);
+        size_t least = round % 4 >= 2 ? 237568 : 24576; /* with the gaps between the parts */
+        size_t bytes_max = least + random_next(&seed) % (round % 2 ? 100000 : 4 * MIB);
         struct layout layout = make(&world, bytes_max);
         check_layout(&world, &layout, bytes_max);
         blocks += layout.block_count;
@@ -343,13 +396,13 @@ static void layout_survives_lack_of_memory(void **state) {
     static struct world world;
     uint64_t seed = 5;
     world_init(&world);
-    add_random(&world, &seed);
+    add_random(&world, &seed, true);
     for (uint64_t nth = 1;; nth++) {
         struct layout layout;
         struct error err = {0};
         fault_arm(SL_FAULT_ALLOC, nth, false);
         enum status status =
-            layout_init(&layout, &world.index, world.items, world.count, 65536, &err);
+            layout_init(&layout, &world.index, world.items, world.count, 262144, &err);
         fault_arm(SL_FAULT_ALLOC, 0, false);
         if (status == SL_OK) {
             assert_true(nth > 5);
@@ -367,13 +420,13 @@ static void slices_of_a_stack_lie_at_their_rows(void **state) {
     world_init(&world);
     add(&world, 0, 4096, 8 * 64, 128);
     world.count = 3;
+    struct matrix stack = world.items[0].matrix; /* the first of eight slices */
+    stack.rows = stack.parts[0].rows = 64;
     for (size_t i = 0; i < 3; i++) {
         const size_t experts[3] = {1, 5, 7};
-        world.items[i] = (struct layout_item){.tensor = &world.tensors[0],
+        world.items[i] = (struct layout_item){.matrix = matrix_slice(&stack, experts[i]),
                                               .key = (uint32_t)experts[i],
-                                              .starts_block = true,
-                                              .first_row = experts[i] * 64,
-                                              .row_count = 64};
+                                              .starts_block = true};
     }
     struct layout layout = make(&world, MIB);
     assert_int_equal(layout.block_count, 3);
@@ -395,6 +448,24 @@ static void slices_of_a_stack_lie_at_their_rows(void **state) {
         row = (row + piece->view.rows) % 64;
         assert_int_equal(layout.reads[p].offset, 4096 + (piece->key * 64 + piece->first_row) * 128);
     }
+    layout_release(&layout);
+}
+
+/* 300 rows of FP8 with a row of scales for 128: where a piece ends within a group, it and the next
+ * one both read the group's row. */
+static void neighbours_share_a_row_of_scales(void **state) {
+    (void)state;
+    static struct world world;
+    world_init(&world);
+    add(&world, 0, 4096, 300, 4096);
+    add_part(&world, 1, 4096, 128, 64);
+    struct layout layout = make(&world, 200 * 4096);
+    check_layout(&world, &layout, 200 * 4096);
+    assert_int_equal(layout.piece_count, 2);
+    size_t border = layout.pieces[1].first_row; /* half of 300, and a row of slack */
+    assert_in_range(border, 150, 152);
+    assert_int_equal(layout.pieces[1].view.scales.rows_before, border - 128);
+    assert_int_equal(layout.read_bytes, 300 * 4096 + (2 + 2) * 64);
     layout_release(&layout);
 }
 
@@ -426,6 +497,7 @@ static void whole_items_are_never_cut(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_of_a_stack_lie_at_their_rows),
+        cmocka_unit_test(neighbours_share_a_row_of_scales),
         cmocka_unit_test(whole_items_are_never_cut),
         cmocka_unit_test(layout_keeps_its_promises_for_random_tensors),
         cmocka_unit_test(layout_cuts_by_rows_into_equal_shares),

@@ -56,6 +56,18 @@ static bool has_shape(const struct tensor *tensor, uint64_t slices, uint64_t row
            tensor->shape[2] == last;
 }
 
+/* The same for a tensor without scales, which may have its rows in one dimension or in two, and one
+ * row in none. */
+static bool has_rows(const struct tensor *tensor, uint64_t slices, uint64_t rows, uint64_t last) {
+    uint64_t before = 1; /* the index has checked the product */
+    if (tensor->dims < 1 || tensor->dims > 3 || tensor->shape[tensor->dims - 1] != last)
+        return false;
+    for (uint32_t i = 0; i + 1 < tensor->dims; i++)
+        before *= tensor->shape[i];
+    return before == slices * rows &&
+           (tensor->dims < 3 || slices == 1 || tensor->shape[0] == slices);
+}
+
 /* The last dimension of a tensor that has slices and rows before it; 0 if it has not. */
 static uint64_t last_behind(const struct tensor *tensor, uint64_t slices, uint64_t rows) {
     uint64_t last = tensor->dims == 0 ? 0 : tensor->shape[tensor->dims - 1];
@@ -311,7 +323,7 @@ static enum status make_plain(struct finder *finder, const struct tensor *tensor
         return error_set(err, SL_ERR_ENV, "%s: tensor \"%.*s\" has type %s, which no matrix has",
                          file_of(finder, tensor), STR_ARG(tensor->name),
                          dtype_get(tensor->dtype)->name);
-    if (!has_shape(tensor, wanted->slices, wanted->rows, wanted->columns)) {
+    if (!has_rows(tensor, wanted->slices, wanted->rows, wanted->columns)) {
         char why[120];
         snprintf(why, sizeof why, "the config asks for %llu x %llu x %llu",
                  (unsigned long long)wanted->slices, (unsigned long long)wanted->rows,
@@ -330,6 +342,9 @@ static enum status find(struct finder *finder, struct error *err) {
     if (numbers == NULL && blocks == NULL)
         return error_set(err, SL_ERR_ENV, "tensor \"%.*s\" is missing",
                          STR_ARG(finder->wanted->name));
+    if (numbers != NULL && blocks != NULL)
+        return error_set(err, SL_ERR_ENV, "%s: there is both \"%.*s\" and \"%.*s\"",
+                         file_of(finder, blocks), STR_ARG(numbers->name), STR_ARG(blocks->name));
     if (numbers == NULL)
         return make_blocks(finder, blocks, err);
     if (numbers->dtype == DTYPE_F8_E4M3)
@@ -377,10 +392,18 @@ struct matrix matrix_slice(const struct matrix *first, uint64_t number) {
     return slice;
 }
 
+struct matrix matrix_rows(const struct matrix *matrix, uint64_t first, uint64_t count) {
+    struct matrix rows = *matrix;
+    must(count > 0 && first <= matrix->rows && count <= matrix->rows - first);
+    rows.rows_above += first;
+    rows.rows = count;
+    return rows;
+}
+
 uint64_t matrix_bytes(const struct matrix *matrix) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < matrix->part_count; i++)
-        sum += matrix->parts[i].rows * matrix->parts[i].row_bytes;
+        sum += matrix_range(matrix, i, 0, matrix->rows).bytes;
     return sum;
 }
 
@@ -390,7 +413,8 @@ struct matrix_range matrix_range(const struct matrix *matrix, uint32_t part, uin
     must(count > 0 && first <= matrix->rows && count <= matrix->rows - first);
     const struct matrix_part *of = &matrix->parts[part];
     size_t first_row, rows;
-    rows = view_scale_rows((size_t)of->group_rows, (size_t)first, (size_t)count, &first_row);
+    rows = view_scale_rows((size_t)of->group_rows, (size_t)(matrix->rows_above + first),
+                           (size_t)count, &first_row);
     must(first_row + rows <= of->rows);
     return (struct matrix_range){
         .file = of->tensor->file,
@@ -421,7 +445,7 @@ struct view matrix_view(const struct matrix *matrix, uint64_t first, uint64_t co
             .dtype = scale_dtype(matrix),
             .group_rows = (size_t)scales->group_rows,
             .group_columns = (size_t)matrix->group_columns,
-            .rows_before = (size_t)(first % scales->group_rows),
+            .rows_before = (size_t)((matrix->rows_above + first) % scales->group_rows),
             .row_bytes = (size_t)scales->row_bytes,
             .data = at[MATRIX_SCALES],
             .biases = matrix->part_count > 2 ? at[MATRIX_BIASES] : NULL,
@@ -459,6 +483,7 @@ enum status matrix_gather(const struct index *index, const struct matrix *matrix
     out->row_bytes = stride;
     if (matrix->part_count > 1) {
         out->scales.group_rows = 1; /* each row has its own copy */
+        out->scales.rows_before = 0;
         out->scales.row_bytes = stride;
     }
     return SL_OK;

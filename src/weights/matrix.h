@@ -9,7 +9,8 @@
  *   NAME.weight U32          NAME.scales U8                                    MXFP4_SPLIT
  *   NAME_blocks U8           NAME_scales U8 (gpt-oss)                          MXFP4_SPLIT
  *
- * Several matrices of one shape may lie behind one another (slices: experts). Rows first .. first +
+ * Several matrices of one shape may lie behind one another (slices: experts). Where there are no
+ * scales, rows may have one dimension or two, and a single row none. Rows first .. first +
  * count of a matrix are one range of bytes in each part: piece by piece these ranges are what a
  * layout reads, and matrix_view puts a view on top of them wherever they land.
  *
@@ -33,6 +34,7 @@ struct matrix_part {
 struct matrix {
     enum dtype dtype; /* of the view */
     uint64_t rows, columns;
+    uint64_t rows_above;    /* rows of the tensor before row 0, where matrix_rows has cut */
     uint64_t group_columns; /* values of a row that share a scale; 0 without scales */
     uint32_t part_count;    /* 1 to 3, in the order of MATRIX_NUMBERS, .. */
     struct matrix_part parts[SL_MATRIX_PARTS];
@@ -68,7 +70,9 @@ enum status matrix_find(const struct index *index, const struct matrix_wanted *w
 /* Slice `number` of what matrix_find gave; it must be one of the wanted ones. */
 struct matrix matrix_slice(const struct matrix *first, uint64_t number);
 
-uint64_t matrix_bytes(const struct matrix *matrix); /* of all parts of a slice */
+/* Rows first .. first + count alone: of a tensor that holds several matrices. */
+struct matrix matrix_rows(const struct matrix *matrix, uint64_t first, uint64_t count);
+uint64_t matrix_bytes(const struct matrix *matrix); /* of all parts, for its rows */
 /* What rows first .. first + count need of a part; count > 0. Two neighbouring pieces both have the
  * scales of a group of rows that lies across their border. */
 struct matrix_range matrix_range(const struct matrix *matrix, uint32_t part, uint64_t first,

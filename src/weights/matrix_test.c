@@ -252,6 +252,52 @@ static void slices_have_their_own_scales(void **state) {
     index_release(&model.index);
 }
 
+/* Several matrices in one tensor: 3 of 50 rows, whose scales each stand for 128 rows of the tensor.
+ */
+static void rows_of_a_tensor_keep_their_scales(void **state) {
+    (void)state;
+    struct model model;
+    init(&model);
+    add(&model, "a.weight", DTYPE_F8_E4M3, SHAPE(150, 130));
+    add(&model, "a.weight_scale_inv", DTYPE_F32, SHAPE(2, 2));
+    struct matrix_wanted wanted = want("a.weight", 150, 130);
+    struct matrix all = find(&model, &wanted);
+    struct matrix last = matrix_rows(&all, 100, 50);
+    const uint8_t *at[SL_MATRIX_PARTS];
+    float whole[130], part[130];
+    assert_int_equal(last.rows, 50);
+    assert_int_equal(matrix_bytes(&last), 50 * 130 + 2 * 8);
+    check_pieces(&last);
+    check_gather(&model, &last);
+    struct view view = matrix_view(&all, 0, 150, place(&all, 0, 150, at));
+    for (size_t row = 0; row < 50; row++) {
+        struct view single = matrix_view(&last, row, 1, place(&last, row, 1, at));
+        view_decode(&view, 100 + row, 0, 130, whole);
+        view_decode(&single, 0, 0, 130, part);
+        assert_memory_equal(whole, part, sizeof whole);
+    }
+    index_release(&model.index);
+}
+
+static void gathering_names_the_row_that_failed(void **state) {
+    (void)state;
+    struct model model;
+    struct error err = {0};
+    struct view view;
+    uint8_t into[3 * 64];
+    const uint32_t rows[] = {5, 0, 3};
+    init(&model);
+    add(&model, "a.weight", DTYPE_BF16, SHAPE(6, 32));
+    struct matrix_wanted wanted = want("a.weight", 6, 32);
+    struct matrix matrix = find(&model, &wanted);
+    fault_arm(SL_FAULT_READ, 3, false);
+    assert_int_equal(matrix_gather(&model.index, &matrix, rows, 3, into, &view, &err), SL_ERR_ENV);
+    fault_arm(SL_FAULT_READ, 0, false);
+    assert_non_null(strstr(err.text, "row 3 of tensor \"a.weight\": "));
+    assert_int_equal(matrix_gather(&model.index, &matrix, rows, 0, into, &view, &err), SL_OK);
+    index_release(&model.index);
+}
+
 /* 320 values: 2 to 8 bits fill 20, 30 .. 80 words; in groups of 32, 64 or 160. */
 static void words_say_how_many_bits_a_value_has(void **state) {
     (void)state;
@@ -362,6 +408,8 @@ int main(void) {
         cmocka_unit_test(fp8_without_its_scales_is_refused),
         cmocka_unit_test(fp8_has_one_scale_or_one_a_row_too),
         cmocka_unit_test(slices_have_their_own_scales),
+        cmocka_unit_test(rows_of_a_tensor_keep_their_scales),
+        cmocka_unit_test(gathering_names_the_row_that_failed),
         cmocka_unit_test(words_say_how_many_bits_a_value_has),
         cmocka_unit_test(words_that_do_not_fit_are_refused),
         cmocka_unit_test(mxfp4_comes_in_words_and_in_blocks),

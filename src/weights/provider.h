@@ -15,7 +15,7 @@ struct provider;
 
 struct lease {
     size_t block;
-    uint8_t *slab; /* pieces lie at slab + slab_offset */
+    uint8_t *slab; /* parts of pieces lie at slab + slab_offset */
     uint64_t ticket;
 };
 
@@ -59,12 +59,5 @@ void provider_free(struct provider *provider); /* accepts NULL */
 struct view lease_view(const struct lease *lease, const struct piece *piece);
 /* Reads so far. */
 void provider_counters(struct provider *provider, struct ring_counters *out);
-
-/* Rows of a matrix by number, raw, one after the other into `into` (count x row bytes): embeddings,
- * which a pass needs a few rows of, so that their matrix is not streamed for them. Small buffered
- * reads; any thread. rows[i] must be below the tensor's row count (checked by must: ids are checked
- * earlier). */
-enum status rows_read(const struct index *index, const struct tensor *tensor, const uint32_t *rows,
-                      size_t count, uint8_t *into, struct error *err);
 
 #endif

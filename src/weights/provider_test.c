@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "io/ring_method.h"
+#include "weights/matrix_for_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +57,7 @@ static int make_model(void **state) {
                                      .offset = offset,
                                      .bytes = rows * 300};
         items[TENSORS - 1 - i] = (struct layout_item){
-            .tensor = &tensors[i], .key = (uint32_t)i, .starts_block = i % 3 == 0};
+            .matrix = plain_matrix(&tensors[i]), .key = (uint32_t)i, .starts_block = i % 3 == 0};
     }
     return layout_init(&layout, &model, items, TENSORS, BLOCK_BYTES, &err) != SL_OK;
 }
@@ -279,8 +280,8 @@ static void resident_takes_hints_as_it_has_places(void **state) {
     struct layout many;
     struct error err = {0};
     for (size_t i = 0; i < TENSORS; i++)
-        items[i] =
-            (struct layout_item){.tensor = &tensors[i], .key = (uint32_t)i, .starts_block = true};
+        items[i] = (struct layout_item){
+            .matrix = plain_matrix(&tensors[i]), .key = (uint32_t)i, .starts_block = true};
     assert_int_equal(layout_init(&many, &model, items, TENSORS, 8192, &err), SL_OK);
     assert_true(many.block_count > 100);
     struct provider_options options = {.chunk_bytes = 4096};
@@ -304,22 +305,6 @@ static void resident_takes_hints_as_it_has_places(void **state) {
     layout_release(&many);
 }
 
-static void rows_read_picks_rows_by_number(void **state) {
-    (void)state;
-    const struct tensor *tensor = &tensors[7]; /* 170 rows */
-    const uint32_t rows[] = {169, 0, 3, 3, 168, 77};
-    uint8_t got[6 * 300];
-    struct error err = {0};
-    assert_int_equal(rows_read(&model, tensor, rows, 6, got, &err), SL_OK);
-    for (size_t i = 0; i < 6; i++)
-        assert_memory_equal(got + 300 * i, data + tensor->offset + 300 * rows[i], 300);
-    assert_int_equal(rows_read(&model, tensor, rows, 0, NULL, &err), SL_OK);
-    fault_arm(SL_FAULT_READ, 3, false);
-    assert_int_equal(rows_read(&model, tensor, rows, 6, got, &err), SL_ERR_ENV);
-    assert_non_null(strstr(err.text, "row 3 of tensor \"layer.weight\": "));
-    assert_non_null(strstr(err.text, path));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(providers_give_the_bytes_of_the_file, disarm),
@@ -329,7 +314,6 @@ int main(void) {
         cmocka_unit_test_teardown(providers_stop_while_waiting, disarm),
         cmocka_unit_test_teardown(providers_survive_lack_of_everything, disarm),
         cmocka_unit_test_teardown(resident_takes_hints_as_it_has_places, disarm),
-        cmocka_unit_test_teardown(rows_read_picks_rows_by_number, disarm),
     };
     return cmocka_run_group_tests_name("provider", tests, make_model, remove_model);
 }

@@ -10,6 +10,7 @@ struct scene {
     struct kv_layer kv;
     uint32_t pages[PAGES];
     struct kv_token tokens[40];
+    uint32_t window_pages[40][PAGES]; /* of each token */
     struct attention_args args;
     bool has_sinks;
     float sinks[32]; /* at least a head */
@@ -113,9 +114,19 @@ static void scene_free(struct scene *scene) {
     act_release(&scene->out);
 }
 
+/* With a window, the pages that a token does not see have no number that could be followed. */
 static void attend(struct backend *backend, struct scene *scene, struct act *out) {
-    for (size_t t = 0; t < scene->q.tokens; t++)
-        scene->tokens[t].pages = scene->pages;
+    size_t window = scene->args.window;
+    scene->kv.is_windowed = window > 0;
+    for (size_t t = 0; t < scene->q.tokens; t++) {
+        struct kv_token *token = &scene->tokens[t];
+        token->pages = window > 0 ? NULL : scene->pages;
+        token->window_pages = window > 0 ? scene->window_pages[t] : NULL;
+        memset(scene->window_pages[t], 0xFF, sizeof scene->window_pages[t]);
+        for (size_t page = 0; page <= token->position / SL_PAGE_TOKENS; page++)
+            if (SL_PAGE_TOKENS * (page + 1) + window > token->position + 1)
+                scene->window_pages[t][page] = scene->pages[page];
+    }
     scene->args.kv = &scene->kv;
     scene->args.sinks = scene->has_sinks ? scene->sinks : NULL;
     scene->args.tokens = scene->tokens;

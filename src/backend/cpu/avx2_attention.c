@@ -349,13 +349,13 @@ static struct offsets offsets_of(const struct kv_layer *kv, size_t kv_head) {
  * this one ends before; when that has ended too, it is the page itself. */
 static struct page page_of(const struct kv_layer *kv, const struct span *span,
                            const struct span *after, size_t number, struct offsets offsets) {
-    const uint32_t *pages = span->token->pages;
+    const uint32_t *pages = kv_pages(kv, span->token);
     size_t start = number * SL_PAGE_TOKENS, position = span->token->position;
     size_t later = number + BATCH_MAX, later_page = pages[number];
     if (later <= span->last)
         later_page = pages[later];
     else if (after->first + (later - span->last - 1) <= after->last)
-        later_page = after->token->pages[after->first + (later - span->last - 1)];
+        later_page = kv_pages(kv, after->token)[after->first + (later - span->last - 1)];
     const uint8_t *base = kv->base + pages[number] * kv->page_bytes;
     const uint8_t *later_base = kv->base + later_page * kv->page_bytes;
     return (struct page){

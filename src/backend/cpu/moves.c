@@ -85,14 +85,12 @@ void cpu_copy(struct backend *backend, const struct act *x, const struct feature
 static void columns_item(void *ctx, size_t item, size_t worker) {
     const struct moves_run *run = ctx;
     const struct view *w = run->w;
-    const struct dtype_info *format = dtype_get(w->dtype);
     size_t row = item / run->parts * ITEM_ROWS, column = item % run->parts * SL_CHAIN;
     size_t rows = w->rows - row < ITEM_ROWS ? w->rows - row : ITEM_ROWS;
     size_t len = run->count - column < SL_CHAIN ? run->count - column : SL_CHAIN;
     float *values = cpu_scratch(run->cpu, worker);
     for (size_t r = 0; r < rows; r++)
-        format->decode(cpu_weights(w, format, row + r, run->first + column), len,
-                       values + r * SL_CHAIN);
+        view_decode(w, row + r, run->first + column, len, values + r * SL_CHAIN);
     for (size_t c = 0; c < len; c++)
         for (size_t r = 0; r < rows; r++)
             run->out[(column + c) * w->rows + row + r] = values[r * SL_CHAIN + c];

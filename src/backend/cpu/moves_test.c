@@ -86,6 +86,30 @@ static void columns_are_the_rows_of_the_transpose(void **test) {
     parity_backend_free(backend);
 }
 
+/* Of every format: each value where view_decode has it. */
+static void columns_of_every_format(void **test) {
+    (void)test;
+    uint64_t state = 35;
+    struct backend *backend = parity_backend(NULL, 2);
+    enum { ROWS = 19, COLUMNS = 512 };
+    float *out = test_malloc(ROWS * COLUMNS * sizeof(float)), values[COLUMNS];
+    for (unsigned i = 0; i < DTYPE_COUNT; i++) {
+        if (!parity_is_format((enum dtype)i))
+            continue;
+        struct view view = parity_weights((enum dtype)i, ROWS, COLUMNS, false, &state);
+        for (size_t first = 0; first < COLUMNS; first += 256)
+            backend->ops->columns(backend, &view, first, 256, out + first * ROWS);
+        for (size_t k = 0; k < ROWS; k++) {
+            view_decode(&view, k, 0, COLUMNS, values);
+            for (size_t c = 0; c < COLUMNS; c++)
+                assert_true(parity_same(out[c * ROWS + k], values[c]));
+        }
+        parity_weights_free(&view);
+    }
+    test_free(out);
+    parity_backend_free(backend);
+}
+
 /* gate' sigmoid(1.702 gate') (up' + 1) in double; exp and three products round: 2^-20. */
 static void clipped_swiglu_is_near_the_formula(void **test) {
     (void)test;
@@ -140,6 +164,7 @@ int main(void) {
         cmocka_unit_test(scatter_add_puts_weighted_tokens_into_their_columns),
         cmocka_unit_test(copy_moves_features_and_leaves_the_others),
         cmocka_unit_test(columns_are_the_rows_of_the_transpose),
+        cmocka_unit_test(columns_of_every_format),
         cmocka_unit_test(clipped_swiglu_is_near_the_formula),
         cmocka_unit_test(avx2_clipped_swiglu_has_the_bits_of_scalar),
     };

@@ -211,7 +211,8 @@ static void kv_write_item(void *ctx, size_t item, size_t worker) {
     const struct kv_layer *kv = run->kv;
     const struct kv_token *token = &run->tokens[item];
     size_t slot = token->position % SL_PAGE_TOKENS;
-    uint8_t *keys = kv->base + token->pages[token->position / SL_PAGE_TOKENS] * kv->page_bytes;
+    uint8_t *keys =
+        kv->base + kv_pages(kv, token)[token->position / SL_PAGE_TOKENS] * kv->page_bytes;
     size_t key_features = (size_t)kv->kv_heads * kv->head_dim, value_dim = kv->value_dim;
     uint8_t *values = keys + key_features * SL_PAGE_TOKENS * kv_value_bytes(kv->dtype);
     const float *from = act_at(run->k, 0, item);

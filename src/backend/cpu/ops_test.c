@@ -237,7 +237,12 @@ static void kv_write_puts_each_token_into_its_slot(void **test) {
     const uint32_t pages[] = {2, 0, 1};
     uint8_t pool[3 * 1408];
     for (enum kv_dtype dtype = KV_BF16; dtype <= KV_F32; dtype++) {
-        struct kv_layer kv = {pool, 1408, dtype, 2, 4, 6, false};
+        struct kv_layer kv = {.base = pool,
+                              .page_bytes = 1408,
+                              .dtype = dtype,
+                              .kv_heads = 2,
+                              .head_dim = 4,
+                              .value_dim = 6};
         struct kv_token tokens[20];
         struct act k = parity_act(8, 20, &state), v = parity_act(12, 20, &state);
         for (uint32_t t = 0; t < 20; t++)

@@ -76,7 +76,7 @@ static struct scalar_page page_of(const struct attention_args *args, size_t toke
     size_t element = kv_value_bytes(kv->dtype), position = args->tokens[token].position;
     size_t oldest = oldest_position(args, token);
     size_t start = page * SL_PAGE_TOKENS; /* position of slot 0 */
-    const uint8_t *base = kv->base + args->tokens[token].pages[page] * kv->page_bytes;
+    const uint8_t *base = kv->base + kv_pages(kv, &args->tokens[token])[page] * kv->page_bytes;
     return (struct scalar_page){
         .keys = base + kv_head * kv->head_dim * SL_PAGE_TOKENS * element,
         .values = base + kv->kv_heads * kv->head_dim * SL_PAGE_TOKENS * element +
