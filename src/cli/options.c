@@ -263,7 +263,10 @@ static enum status set_number(const struct option *option, const char *text, voi
             snprintf(right, sizeof right, "a %snumber from %s to %s", is_integer ? "whole " : "",
                      least, most);
         else
-            snprintf(right, sizeof right, "a whole number of at least %s", least);
+            snprintf(right, sizeof right, "a whole number of at least %s%s", least,
+                     !can_be_read && strspn(text, "0123456789") == strlen(text) && *text != 0
+                         ? ", below 2^63"
+                         : "");
         return wrong(option, text, right, err);
     }
     if (is_integer)

@@ -110,6 +110,8 @@ static void wrong_values_say_what_would_be_right(void **state) {
     refuses("--top-p 1.5", "--top-p 1.5: it must be a number from 0 to 1");
     refuses("--top-p nan", "--top-p nan");
     refuses("--temperature hot", "--temperature hot");
+    refuses("--seed 18446744073709551615",
+            "--seed 18446744073709551615: it must be a whole number of at least 0, below 2^63");
     refuses("--logprobs 21", "--logprobs 21: it must be a whole number from 0 to 20");
     refuses("--engine fast", "one of auto,resident,stream");
     refuses("--engine auto,resident", "one of auto,resident,stream");
