@@ -307,7 +307,7 @@ static bool at_tuple_end(const struct parser *parser, const char *end) {
 }
 
 enum status expr_tuple(struct parser *parser, bool has_choice, const char *end, struct node **out) {
-    struct node *first = NULL, **last = &first, *tuple;
+    struct node *first = NULL, **last = &first;
     uint32_t line = parser->token.line, count = 0;
     bool is_tuple = false;
     while (!at_tuple_end(parser, end)) {
@@ -323,12 +323,5 @@ enum status expr_tuple(struct parser *parser, bool has_choice, const char *end, 
     }
     if (count == 0)
         return parse_unexpected(parser, "an expression");
-    *out = first;
-    if (!is_tuple)
-        return SL_OK;
-    TRY(parse_node(parser, NODE_TUPLE, line, &tuple));
-    tuple->list.first = first;
-    tuple->list.count = count;
-    *out = tuple;
-    return SL_OK;
+    return parse_one_or_tuple(parser, first, is_tuple ? count : 0, line, out);
 }

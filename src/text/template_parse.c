@@ -102,6 +102,19 @@ enum status parse_node(struct parser *parser, enum node_kind kind, uint32_t line
     return SL_OK;
 }
 
+enum status parse_one_or_tuple(struct parser *parser, struct node *first, uint32_t count,
+                               uint32_t line, struct node **out) {
+    struct node *tuple;
+    *out = first;
+    if (count == 0)
+        return SL_OK;
+    TRY(parse_node(parser, NODE_TUPLE, line, &tuple));
+    tuple->list.first = first;
+    tuple->list.count = count;
+    *out = tuple;
+    return SL_OK;
+}
+
 enum status parse_symbol(struct parser *parser, struct str name, uint32_t *out) {
     struct template *template = parser->template;
     if (map_get(&template->symbols, name, out))

@@ -276,7 +276,7 @@ static enum status target_item(struct parser *parser, bool allows_space, struct 
 /* Targets separated by commas, one or a tuple. */
 static enum status target_tuple(struct parser *parser, const char *end, bool allows_space,
                                 struct node **out) {
-    struct node *first = NULL, **last = &first, *tuple;
+    struct node *first = NULL, **last = &first;
     uint32_t line = parser->token.line, count = 0;
     bool is_tuple = false;
     while (!at_tuple_end(parser, end) && !parse_at(parser, OP_ASSIGN)) {
@@ -290,14 +290,7 @@ static enum status target_tuple(struct parser *parser, const char *end, bool all
     }
     if (count == 0)
         return parse_unexpected(parser, "a name to assign to");
-    *out = first;
-    if (!is_tuple)
-        return SL_OK;
-    TRY(parse_node(parser, NODE_TUPLE, line, &tuple));
-    tuple->list.first = first;
-    tuple->list.count = count;
-    *out = tuple;
-    return SL_OK;
+    return parse_one_or_tuple(parser, first, is_tuple ? count : 0, line, out);
 }
 
 static enum status target_item(struct parser *parser, bool allows_space, struct node **out) {

@@ -245,6 +245,9 @@ enum status parse_expect(struct parser *parser, enum operator op, const char *sp
 enum status parse_expect_name(struct parser *parser, struct str *out);
 enum status parse_node(struct parser *parser, enum node_kind kind, uint32_t line,
                        struct node **out);
+/* `first` itself, or a tuple of the count nodes that begin with it; count 0: no comma was there. */
+enum status parse_one_or_tuple(struct parser *parser, struct node *first, uint32_t count,
+                               uint32_t line, struct node **out);
 enum status parse_symbol(struct parser *parser, struct str name, uint32_t *out);
 /* Deeper by one level of nesting, and back. */
 enum status parse_enter(struct parser *parser);
