@@ -403,8 +403,12 @@ static void fill_note(const struct config *config, const struct settings *settin
                  values);
 }
 
+/* How far two processes that do the same lie apart: how many pages of the program and of the
+ * libraries a fault maps depends on what the page cache holds (up to 300 KiB seen). */
+#define PROCESSES_DIFFER ((uint64_t)512 << 10)
+
 void plan_budget_option(uint64_t needed_bytes, char out[SL_BUDGET_OPTION_BYTES]) {
-    uint64_t enough = needed_bytes + needed_bytes / 64;
+    uint64_t enough = needed_bytes + needed_bytes / 64 + PROCESSES_DIFFER;
     uint64_t unit = enough >= (uint64_t)100 << 20 ? 1u << 20 : 1u << 10;
     snprintf(out, SL_BUDGET_OPTION_BYTES, "--memory %llu%c",
              (unsigned long long)((enough + unit - 1) / unit), unit == 1u << 20 ? 'M' : 'K');
