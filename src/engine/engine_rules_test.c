@@ -300,7 +300,7 @@ static void the_engine_takes_the_memory_that_it_says(void **state) {
     assert_int_equal(engine_new(&options, &engine, &err), SL_OK);
     size_t taken = mallinfo2().uordblks + mallinfo2().hblkhd - before;
     size_t said =
-        (size_t)(engine_bytes(bench.model, &options.limits) +
+        (size_t)(engine_bytes(bench.model, &options.limits, team_threads(bench.backend->team)) +
                  step_bytes(bench.model, options.limits.pass_tokens, options.limits.pass_tokens));
     engine_free(engine);
     bench_end(&bench);
