@@ -62,7 +62,7 @@ const struct option option_table[] = {
     {"kv", 0, "TYPE", "bf16,f32", OPTION_CHOICE, AT(kv), 0, 0, FOR_JOB, true,
      "number format of keys and values (bf16)"},
     {"reader", 0, "NAME", "auto,pool,uring,sync", OPTION_CHOICE, AT(reader), 0, 0, FOR_JOB, false,
-     "how weights are read; uring is not in this version and refused (auto)"},
+     "how weights are read: threads, io_uring or one read at a time (auto)"},
     {"chunk", 0, "SIZE", NULL, OPTION_SIZE, AT(chunk_bytes), 0x1p16, 0x1p30, FOR_JOB, false,
      "bytes of one read, from 64K to 1G (auto)"},
     {"depth", 0, "N", NULL, OPTION_INTEGER, AT(depth), 1, 64, FOR_JOB, false,

@@ -64,10 +64,6 @@ static enum status check_settings(const struct settings *settings, struct error 
         return error_set(err, SL_ERR_ENV,
                          "--kernels %s: this version has the kernel set portable alone",
                          settings->kernels);
-    if (is_word(settings->reader, "uring"))
-        return error_set(err, SL_ERR_ENV,
-                         "--reader uring: this build has no uring reader, only "
-                         "pool and sync");
     if (settings->has_checksum)
         return error_set(err, SL_ERR_ENV, "--checksum: not in this version");
     return SL_OK;
