@@ -556,7 +556,6 @@ static void ring_warns_of_refused_direct_reads_once(void **state) {
     assert_int_equal(times_in(text, path), 1);
 }
 
-/* Direct I/O that was fine at the opening is refused for a read: it comes through the cache. */
 static void ring_method_names_find_methods(void **state) {
     (void)state;
     assert_ptr_equal(ring_method_find("pool"), &ring_method_pool);
