@@ -108,6 +108,16 @@ static const struct option config_option = {
     .help = "a file of these settings, one `name = value` a line; # begins a comment; the command "
             "line wins over it"};
 
+/* SLUICE_HOME, or ~/.cache/sluice; NULL when neither is told. */
+static const char *records_home(void) {
+    static char path[4096];
+    const char *home = getenv("SLUICE_HOME"), *user = getenv("HOME");
+    if (home != NULL && home[0] != '\0')
+        return home;
+    int length = user != NULL ? snprintf(path, sizeof path, "%s/.cache/sluice", user) : -1;
+    return length > 0 && (size_t)length < sizeof path && user[0] == '/' ? path : NULL;
+}
+
 void options_defaults(struct settings *settings) {
     *settings = (struct settings){
         .max_tokens = 512,
@@ -130,7 +140,7 @@ void options_defaults(struct settings *settings) {
         settings->has_epoch = true;
         settings->epoch = (int64_t)seconds;
     }
-    settings->home = getenv("SLUICE_HOME");
+    settings->home = records_home();
 }
 
 /* ---- values */

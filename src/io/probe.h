@@ -33,7 +33,8 @@ struct probe {
 struct probe_options {
     struct file *const *files;
     size_t file_count;
-    double seconds;                                         /* for all of it, about; 0: a minute */
+    /* For all of it, about; 0: a minute. Below 15 the grid is cut to its middle. */
+    double seconds;
     const struct ring_method *method;                       /* NULL: all */
     size_t chunk_bytes, depth;                              /* 0: all */
     bool (*should_stop)(void);                              /* may be NULL */

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "job/progress.h"
 #include "job/result.h"
+#include "plan/rates.h"
 #include "text/stop.h"
 
 #include <stdlib.h>
@@ -351,12 +352,11 @@ static enum status make_layout(struct run *run, struct error *err) {
 }
 
 static enum status make_provider(struct run *run, struct error *err) {
-    const struct settings *settings = &run->job->settings;
     struct provider_options options = {
-        .method = strcmp(settings->reader, "auto") == 0 ? NULL : ring_method_find(settings->reader),
+        .method = run->plan->reader,
         .slab_count = run->plan->slab_count,
-        .chunk_bytes = (size_t)settings->chunk_bytes,
-        .depth = (size_t)settings->depth,
+        .chunk_bytes = run->plan->chunk_bytes,
+        .depth = run->plan->depth,
         .should_stop = run->job->should_stop,
     };
     if (run->plan->slab_count == 0)
@@ -452,6 +452,7 @@ enum status job_run(struct job *job, const struct plan *plan, struct sink *sink,
     if (run.progress != NULL && (status == SL_OK || status == SL_ERR_STOPPED)) {
         enum status told = progress_finish(run.progress, &run.state, status == SL_OK ? err : NULL);
         status = status == SL_OK ? told : status;
+        rates_learn(job->model, &job->settings, plan, progress_decode_rate(run.progress));
     }
     *outcome = (struct job_outcome){run.state.rows_done, run.state.rows_failed, status == SL_OK};
     clear_run(&run);

@@ -67,6 +67,13 @@ static void add_batch(const struct plan *plan, struct buf *out) {
     buf_printf(out, ", bounded by: %s.", plan->batch_reason);
 }
 
+void plan_explain_rate(const struct plan *plan, struct buf *out) {
+    add_time(plan->seconds, out);
+    add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
+               "/s, ");
+    buf_printf(out, "%s)", plan->rate_source);
+}
+
 static void add_hours(const struct plan *plan, struct buf *out) {
     buf_printf(out, " About %llu pass%s of ", (unsigned long long)plan->passes,
                plan->passes == 1 ? "" : "es");
@@ -74,10 +81,8 @@ static void add_hours(const struct plan *plan, struct buf *out) {
     if (plan->slab_count > 0)
         add_amount(out, ", each reading ", plan->pass_bytes, "");
     buf_add(out, STR("; "));
-    add_time(plan->seconds, out);
-    add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
-               "/s, ");
-    buf_printf(out, "%s). ", plan->rate_source);
+    plan_explain_rate(plan, out);
+    buf_add(out, STR(". "));
 }
 
 static void add_specials(const struct plan_rows *rows, struct buf *out) {

@@ -10,6 +10,7 @@
 #include "base/team.h"
 #include "engine/kv.h"
 #include "plan/memory.h"
+#include "plan/rates.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,9 +33,7 @@
 #define WORK_SHARE 4u    /* likewise for the activations of a pass */
 #define PLACES_SHARE 16u /* and for the logits of places beyond the average batch */
 
-/* Until there is a probe: what an ordinary NVMe drive reads, and what one core of this kind
- * computes, per second. */
-#define ASSUMED_READ_RATE 1000000000u
+/* What one core of this kind computes, per second. */
 #define ASSUMED_FLOPS_VECTOR 20e9
 #define ASSUMED_FLOPS_SCALAR 2e9
 
@@ -362,23 +361,26 @@ static uint64_t count_passes(const struct plan_rows *rows, const struct plan *pl
     return decode + (rows->prompt_tokens + plan->pass_tokens - 1) / plan->pass_tokens;
 }
 
-/* The passes, and their time at the assumed rates. */
+void plan_time(struct plan *plan) {
+    bool is_streamed = plan->slab_count > 0;
+    uint64_t bytes = is_streamed ? plan->pass_bytes : plan->weights_bytes;
+    double read = (double)bytes / (double)plan->read_bytes_per_second;
+    double compute = plan->compute_seconds;
+    plan->pass_seconds = is_streamed && read > compute ? read : compute;
+    plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
+}
+
+/* The passes, and their time at the rate of reads and an assumed one of the processor. */
 static void fill_time(const struct memory *memory, struct plan *plan) {
     const struct plan_rows *rows = memory->rows;
     if (rows->count == 0)
         return;
-    bool is_streamed = plan->slab_count > 0;
     plan->passes = count_passes(rows, plan);
     double flops = (double)plan->threads *
                    (cpu_get()->has_avx2_fma ? ASSUMED_FLOPS_VECTOR : ASSUMED_FLOPS_SCALAR);
     double tokens = (double)(rows->prompt_tokens + rows->answer_tokens);
-    double compute = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
-    plan->read_bytes_per_second = ASSUMED_READ_RATE;
-    plan->rate_source = "not measured yet: assumed";
-    uint64_t bytes = is_streamed ? plan->pass_bytes : memory->ways[0].read_bytes;
-    double read = (double)bytes / (double)ASSUMED_READ_RATE;
-    plan->pass_seconds = is_streamed && read > compute ? read : compute;
-    plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
+    plan->compute_seconds = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
+    plan_time(plan);
 }
 
 static void fill_note(const struct config *config, const struct settings *settings,
@@ -488,7 +490,7 @@ uint64_t plan_fit_bytes(const struct plan_fit *fit, size_t tokens) {
 
 enum status plan_make(const struct model *model, const struct settings *settings,
                       const struct plan_rows *rows, struct plan *out, struct error *err) {
-    struct plan plan = {.kernels = "portable", .rows = *rows, .rate_source = "not needed"};
+    struct plan plan = {.kernels = "portable", .rows = *rows};
     struct memory memory;
     TRY(check_settings(settings, err));
     TRY(decide_precision(model, settings, &plan, err));
@@ -510,6 +512,7 @@ enum status plan_make(const struct model *model, const struct settings *settings
         choose_ring(&memory, settings, usable, &choice);
     choose_batch(&memory, settings, usable, &choice);
     fill_memory(&memory, &choice, &plan);
+    rates_decide(model, settings, &plan);
     fill_time(&memory, &plan);
     fill_note(&model->config, settings, &plan);
     *out = plan;

@@ -2,6 +2,7 @@
 #include "plan/record.h"
 
 #include "base/fault.h"
+#include "plan/folder_for_test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,20 +27,7 @@ static int make_home(void **state) {
 
 static int remove_home(void **state) {
     (void)state;
-    char path[100];
-    DIR *folder;
-    static const char *const kinds[] = {"probes", "rates"};
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", home, kinds[i]);
-        folder = opendir(path);
-        for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
-            if (entry->d_name[0] != '.')
-                (void)unlinkat(dirfd(folder), entry->d_name, 0);
-        if (folder != NULL)
-            closedir(folder);
-        rmdir(path);
-    }
-    return rmdir(home);
+    return folder_remove(home);
 }
 
 static struct probe_record sample(void) {
