@@ -18,8 +18,8 @@
 #define READ_ITEM ((size_t)1 << 20)
 
 enum { ROUNDS_LEAST = 3, ROUNDS_A_FIGURE = 10, PEAK_ITEMS_A_THREAD = 16 };
-/* Seconds of a burst of the peak loop: long beside the waking of threads. */
-#define BURST_SECONDS 6e-3
+/* Most seconds of a burst of the peak loop: long beside the waking of threads. */
+#define BURST_SECONDS_MAX 6e-3
 /* The block that is decoded: the outputs of four items of one thread, one chain of inputs. */
 enum { BLOCK_OUTPUTS = 192, BLOCK_INPUTS = 256, BLOCK_TOKENS = 32 };
 
@@ -142,9 +142,10 @@ static void measure_memory(struct bench *bench) {
 
 /* So many steps that a burst takes its time. */
 static void calibrate_peak(struct bench *bench) {
+    double seconds = 0, burst = bench->options->seconds / 4;
     bench->peak_steps = 64;
-    double seconds = 0;
-    while (seconds < BURST_SECONDS / PEAK_ITEMS_A_THREAD) {
+    burst = burst < BURST_SECONDS_MAX ? burst : BURST_SECONDS_MAX;
+    while (seconds < burst / PEAK_ITEMS_A_THREAD) {
         bench->peak_steps *= 2;
         double start = clock_seconds();
         bench->peak->run(bench->peak_steps);
@@ -248,8 +249,7 @@ static enum status measure_all(struct bench *bench, struct error *err) {
         struct matrix matrix = make_matrix(dtype, options->outputs, options->inputs);
         if (options->progress)
             options->progress(out->kernels, measure_name(dtype), d, options->dtype_count);
-        for (int round = 0; round < ROUNDS_LEAST; round++)
-            measure_memory(bench);
+        measure_memory(bench);
         bench->at = 0;
         for (size_t t = 0; t < options->token_count; t++) {
             TRY(measure_product(bench, &matrix, options->tokens[t],
@@ -333,6 +333,7 @@ static enum status prepare(struct bench *bench, struct error *err) {
     out->outputs = options->outputs;
     out->inputs = options->inputs;
     calibrate_peak(bench);
+    measure_memory(bench); /* the first time is that of huge pages and caches */
     return SL_OK;
 }
 
