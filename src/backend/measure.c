@@ -17,9 +17,10 @@
 #define ACT_FLOATS_MAX ((size_t)1 << 26)
 #define READ_ITEM ((size_t)1 << 20)
 
-enum { ROUNDS_LEAST = 3, ROUNDS_A_FIGURE = 10, PEAK_ITEMS_A_THREAD = 16 };
-/* Most seconds of a burst of the peak loop: long beside the waking of threads. */
-#define BURST_SECONDS_MAX 6e-3
+enum { ROUNDS_LEAST = 3, PEAK_ITEMS_A_THREAD = 16, PEAK_BURSTS = 3 };
+/* A round, unless one product takes longer, and a burst of the peak loop: long beside the waking of
+ * threads, short beside the time for which other work takes a processor. */
+#define ROUND_SECONDS 3e-3
 /* The block that is decoded: the outputs of four items of one thread, one chain of inputs. */
 enum { BLOCK_OUTPUTS = 192, BLOCK_INPUTS = 256, BLOCK_TOKENS = 32 };
 
@@ -108,6 +109,11 @@ static void fill_item(void *ctx, size_t item, size_t worker) {
 
 /* ---- peaks */
 
+static double round_seconds(const struct bench *bench) {
+    double tenth = bench->options->seconds / 10;
+    return tenth < ROUND_SECONDS ? tenth : ROUND_SECONDS;
+}
+
 static void peak_item(void *ctx, size_t item, size_t worker) {
     const struct bench *bench = ctx;
     (void)item;
@@ -142,10 +148,9 @@ static void measure_memory(struct bench *bench) {
 
 /* So many steps that a burst takes its time. */
 static void calibrate_peak(struct bench *bench) {
-    double seconds = 0, burst = bench->options->seconds / 4;
+    double seconds = 0;
     bench->peak_steps = 64;
-    burst = burst < BURST_SECONDS_MAX ? burst : BURST_SECONDS_MAX;
-    while (seconds < burst / PEAK_ITEMS_A_THREAD) {
+    while (seconds < round_seconds(bench) / PEAK_ITEMS_A_THREAD) {
         bench->peak_steps *= 2;
         double start = clock_seconds();
         bench->peak->run(bench->peak_steps);
@@ -170,9 +175,9 @@ static double time_products(struct bench *bench, struct matrix *matrix, size_t t
     return clock_seconds() - start;
 }
 
-/* How often something that takes `each` is done in a round. */
-static size_t times_of_round(const struct bench *bench, double each) {
-    double times = bench->options->seconds / ROUNDS_A_FIGURE / each;
+/* How often something that takes `each` is done in so many seconds. */
+static size_t times_of(double seconds, double each) {
+    double times = seconds / each;
     return times < 1 ? 1 : times > 1e6 ? (size_t)1e6 : (size_t)times;
 }
 
@@ -183,7 +188,8 @@ static enum status measure_product(struct bench *bench, struct matrix *matrix, s
     size_t times = 1;
     act_shape(&bench->x, options->inputs, tokens);
     act_shape(&bench->y, options->outputs, tokens);
-    measure_peak(bench);
+    for (int burst = 0; burst < PEAK_BURSTS; burst++)
+        measure_peak(bench);
     for (int round = 0; spent < options->seconds ||
                         (round < ROUNDS_LEAST && spent < ROUNDS_LEAST * options->seconds);
          round++) {
@@ -191,7 +197,7 @@ static enum status measure_product(struct bench *bench, struct matrix *matrix, s
         double seconds = time_products(bench, matrix, times);
         double each = seconds / (double)times;
         best = round == 0 || each < best ? each : best;
-        times = times_of_round(bench, best);
+        times = times_of(round_seconds(bench), best);
         spent += seconds;
     }
     double work = 2.0 * (double)options->outputs * (double)options->inputs * (double)tokens;
@@ -229,7 +235,7 @@ static enum status measure_decode(struct bench *bench, enum dtype dtype, bool *h
             }
             double seconds = clock_seconds() - start, each = seconds / (double)times[part];
             best[part] = round == 0 || each < best[part] ? each : best[part];
-            times[part] = (times_of_round(bench, best[part]) + 1) / 2;
+            times[part] = times_of(round_seconds(bench) / 4, best[part]);
             spent += seconds;
         }
     }

@@ -2,10 +2,10 @@
  *
  * Products: weights of each format times so many tokens, on all threads. The weights cycle through
  * memory that no cache holds (four times the third-level cache, 128 MB to 1 GB, in huge pages if to
- * be had), as in a pass over a model. A figure is the best of short rounds, a tenth of `seconds`
- * each, for about `seconds`; three at least, one where they are long. The peak of multiply-adds and
- * the rate of reading memory are measured again between the figures, and the best counts, so that
- * on a machine with other work all of them have had the same luck.
+ * be had), as in a pass over a model. A figure is the best of short rounds, 3 ms each or one
+ * product, for about `seconds`; three at least, one where they are long. The peak of multiply-adds
+ * and the rate of reading memory are measured again between the figures, and the best counts, so
+ * that on a machine with other work all of them have had the same luck.
  *
  * Decoding: on one thread, of a block that the second-level cache holds, in turn with the products
  * of 32 tokens with the same block; their share is the time of decoding over the time of
