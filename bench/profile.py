@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where the time of a pass goes: one Markdown row of shares for pure decode passes, one for pure prefill passes.
 
-    bench/profile.py BUILD MODEL [--rows 64] [--threads N] [--seconds 8] [--engine resident]
+    bench/profile.py BUILD MODEL [--rows 64] [--prompt 64] [--pass decode] [--threads N] [--seconds 8] [--engine resident]
 
 Runs a job of random prompts with BUILD/sluice, waits by its metrics until such passes go on, and lets perf (cpu-clock, no
 hardware counters needed) look at the process for so many seconds. A sample belongs to the part whose object file under BUILD
@@ -72,7 +72,7 @@ def write_rows(path, rows, tokens):
 def shares(opt, parts, kind):
     with tempfile.TemporaryDirectory(prefix="sluice-profile-") as scratch:
         rows, metrics, data = (Path(scratch) / name for name in ("rows.jsonl", "metrics.jsonl", "perf.data"))
-        prompt, answer, count = (16, 1500, opt.rows) if kind == "decode" else (1024, 1, 16 * opt.rows)
+        prompt, answer, count = (opt.prompt, 1500, opt.rows) if kind == "decode" else (1024, 1, 16 * opt.rows)
         write_rows(rows, count, prompt)
         job = subprocess.Popen([opt.build / "sluice", "run", opt.model, rows, "-o", Path(scratch) / "out.jsonl", "--engine", opt.engine, "--batch",
                                 str(opt.rows), "--max-tokens", str(answer), "--ignore-eos", "--metrics", metrics, "--threads", str(opt.threads)],
@@ -116,14 +116,16 @@ def main():
     p.add_argument("build", type=Path)
     p.add_argument("model", type=Path)
     p.add_argument("--rows", type=int, default=64)
+    p.add_argument("--prompt", type=int, default=64, help="tokens of a row before its decode passes (64); 1024 in prefill")
+    p.add_argument("--pass", dest="kind", choices=("decode", "prefill"), help="this one alone")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--seconds", type=float, default=8)
     p.add_argument("--engine", default="resident")
     p.add_argument("--functions", type=int, default=0, help="print so many functions too")
     opt = p.parse_args()
     parts = symbols(opt.build)
-    print("| pass | tokens | ms a pass | " + " | ".join(PARTS) + " | taken by others |\n|---" * 1 + "|---" * (len(PARTS) + 3) + "|")
-    for kind in ("decode", "prefill"):
+    print("| pass | tokens | ms a pass | " + " | ".join(PARTS) + " | taken by others |\n" + "|---" * (len(PARTS) + 4) + "|")
+    for kind in (opt.kind,) if opt.kind else ("decode", "prefill"):
         shares(opt, parts, kind)
 
 

@@ -59,9 +59,6 @@ struct backend_ops {
      * tokens of x. */
     void (*product)(struct backend *backend, const struct view *w, const struct act *x,
                     struct act *y, size_t first_row);
-    /* What product does to w for more than a few tokens before it multiplies: every block decoded
-     * into scratch, and dropped. For measuring. False: this set does not tell. */
-    bool (*decode)(struct backend *backend, const struct view *w);
     /* y[f, t] = value of row t of w (rows.rows == tokens): embeddings from gathered rows, times
      * scale. */
     void (*embed)(struct backend *backend, const struct view *rows, float scale, struct act *y);

@@ -21,8 +21,9 @@ enum { ROUNDS_LEAST = 3, PEAK_ITEMS_A_THREAD = 16, PEAK_BURSTS = 3 };
 /* A round, unless one product takes longer, and a burst of the peak loop: long beside the waking of
  * threads, short beside the time for which other work takes a processor. */
 #define ROUND_SECONDS 3e-3
-/* The block that is decoded: the outputs of four items of one thread, one chain of inputs. */
-enum { BLOCK_OUTPUTS = 192, BLOCK_INPUTS = 256, BLOCK_TOKENS = 32 };
+/* What decoding is measured with: the outputs of four items of one thread, one chain of inputs, and
+ * the two token counts. */
+enum { BLOCK_OUTPUTS = 192, BLOCK_INPUTS = 256, BLOCK_TOKENS = 32, MORE_TOKENS = 9 * BLOCK_TOKENS };
 
 struct bench {
     const struct measure_options *options;
@@ -210,40 +211,42 @@ static enum status measure_product(struct bench *bench, struct matrix *matrix, s
     return SL_OK;
 }
 
-/* Decoding and the products in turn, on one thread. *has_it: the set tells. */
-static enum status measure_decode(struct bench *bench, enum dtype dtype, bool *has_it,
-                                  struct measure_decode *out, struct error *err) {
-    struct matrix block = make_matrix(dtype, BLOCK_OUTPUTS, BLOCK_INPUTS);
-    struct backend *backend = bench->single;
-    double best[2] = {0}, spent = 0;
+/* Products of few and of more tokens in turn, on one thread; best seconds of one. */
+static enum status time_blocks(struct bench *bench, const struct view *w, double best[2],
+                               struct error *err) {
+    static const size_t tokens[2] = {BLOCK_TOKENS, MORE_TOKENS};
     size_t times[2] = {1, 1};
-    place_matrix(&block, bench->pool.data);
-    act_shape(&bench->x, BLOCK_INPUTS, BLOCK_TOKENS);
-    act_shape(&bench->y, BLOCK_OUTPUTS, BLOCK_TOKENS);
-    *has_it = backend->ops->decode(backend, &block.view);
-    if (!*has_it)
-        return SL_OK;
+    double spent = 0;
     for (int round = 0; spent < bench->options->seconds; round++) {
         TRY(check_stop(bench, err));
         for (int part = 0; part < 2; part++) {
+            act_shape(&bench->x, BLOCK_INPUTS, tokens[part]);
+            act_shape(&bench->y, BLOCK_OUTPUTS, tokens[part]);
             double start = clock_seconds();
-            for (size_t i = 0; i < times[part]; i++) {
-                if (part == 0)
-                    (void)backend->ops->decode(backend, &block.view);
-                else
-                    backend->ops->product(backend, &block.view, &bench->x, &bench->y, 0);
-            }
+            for (size_t i = 0; i < times[part]; i++)
+                bench->single->ops->product(bench->single, w, &bench->x, &bench->y, 0);
             double seconds = clock_seconds() - start, each = seconds / (double)times[part];
             best[part] = round == 0 || each < best[part] ? each : best[part];
-            times[part] = times_of(round_seconds(bench) / 4, best[part]);
+            times[part] = times_of(round_seconds(bench) / 8, best[part]);
             spent += seconds;
         }
     }
-    *out = (struct measure_decode){
-        .dtype = dtype,
-        .values_per_second = (double)BLOCK_OUTPUTS * BLOCK_INPUTS / best[0],
-        .share_of_products_32 = best[1] > best[0] ? best[0] / (best[1] - best[0]) : 1,
-    };
+    return SL_OK;
+}
+
+static enum status measure_decode(struct bench *bench, enum dtype dtype, struct measure_decode *out,
+                                  struct error *err) {
+    struct matrix block = make_matrix(dtype, BLOCK_OUTPUTS, BLOCK_INPUTS);
+    double best[2];
+    place_matrix(&block, bench->pool.data);
+    TRY(time_blocks(bench, &block.view, best, err));
+    double products = (best[1] - best[0]) * BLOCK_TOKENS / (MORE_TOKENS - BLOCK_TOKENS);
+    double decoding = best[0] - products;
+    *out = (struct measure_decode){.dtype = dtype};
+    if (decoding > 0 && products > 0) {
+        out->values_per_second = (double)BLOCK_OUTPUTS * BLOCK_INPUTS / decoding;
+        out->share_of_products_32 = decoding / products;
+    }
     return SL_OK;
 }
 
@@ -262,9 +265,8 @@ static enum status measure_all(struct bench *bench, struct error *err) {
                                 &out->products[out->product_count], err));
             out->product_count++;
         }
-        bool has_decode;
-        TRY(measure_decode(bench, dtype, &has_decode, &out->decodes[out->decode_count], err));
-        out->decode_count += has_decode;
+        TRY(measure_decode(bench, dtype, &out->decodes[d], err));
+        out->decode_count++;
     }
     return SL_OK;
 }
@@ -278,7 +280,7 @@ struct sizes {
 
 static enum status find_sizes(const struct measure_options *options, struct sizes *out,
                               struct error *err) {
-    struct sizes sizes = {BLOCK_INPUTS, BLOCK_TOKENS, 4 * cpu_get()->l3_bytes};
+    struct sizes sizes = {BLOCK_INPUTS, MORE_TOKENS, 4 * cpu_get()->l3_bytes};
     size_t side = options->outputs > options->inputs ? options->outputs : options->inputs;
     must(options->outputs >= 1 && options->inputs >= 1 && side <= MEASURE_SIDE_MAX);
     sizes.features = side > sizes.features ? side : sizes.features;

@@ -7,9 +7,11 @@
  * and the rate of reading memory are measured again between the figures, and the best counts, so
  * that on a machine with other work all of them have had the same luck.
  *
- * Decoding: on one thread, of a block that the second-level cache holds, in turn with the products
- * of 32 tokens with the same block; their share is the time of decoding over the time of
- * multiplying alone.
+ * Decoding: what a product costs besides what grows with its tokens. On one thread, with weights of
+ * 192 x 256 that the second-level cache holds, the products of 32 and of 288 tokens in turn; an
+ * eighth of the difference is what 32 tokens cost, and the rest of the first is decoding, with
+ * whatever else the set does once for all tokens. For AVX2 that is within 3 % of the products of
+ * what its decoders take alone.
  *
  * Memory, in measure_init alone: the weights, activations for the largest token count (at most 256
  * MB each way), and two backends' scratch. Time: dtypes x tokens x seconds and a fifth more, unless
@@ -48,7 +50,7 @@ struct measure_product {
 
 struct measure_decode {
     enum dtype dtype;
-    double values_per_second;
+    double values_per_second; /* of one thread; 0: too fast to tell, as the share is then */
     double share_of_products_32;
 };
 
@@ -59,7 +61,7 @@ struct measure {
     double memory_bytes_per_second;
     struct measure_product *products; /* [dtypes, tokens] */
     size_t product_count;
-    struct measure_decode *decodes; /* [dtypes]; none of a set that does not tell */
+    struct measure_decode *decodes; /* [dtypes] */
     size_t decode_count;
 };
 

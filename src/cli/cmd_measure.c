@@ -189,13 +189,6 @@ static void head_row(const struct figures *figures, const char *more, struct buf
     buf_printf(out, "%s\n", more);
 }
 
-static const struct measure_decode *find_decode(const struct measure *set, enum dtype dtype) {
-    for (size_t i = 0; i < set->decode_count; i++)
-        if (set->decodes[i].dtype == dtype)
-            return &set->decodes[i];
-    return NULL;
-}
-
 static void set_table(const struct figures *figures, const struct measure *set, struct buf *out) {
     size_t columns = figures->options.token_count;
     buf_printf(out, "%s kernels on %s, %zu threads of %s\n", set->kernels, set->isa, set->threads,
@@ -228,11 +221,9 @@ static void set_table(const struct figures *figures, const struct measure *set, 
         buf_printf(out, "%8.0f",
                    100 * set->products[i - columns + 1].weights_bytes_per_second /
                        set->memory_bytes_per_second);
-        const struct measure_decode *decode = find_decode(set, product->dtype);
-        if (decode != NULL)
-            buf_printf(out, "%4.0f%6.1f", 100 * decode->share_of_products_32,
-                       decode->values_per_second * 1e-9);
-        buf_add_char(out, '\n');
+        const struct measure_decode *decode = &set->decodes[i / columns];
+        buf_printf(out, "%4.0f%6.1f\n", 100 * decode->share_of_products_32,
+                   decode->values_per_second * 1e-9);
     }
 }
 

@@ -26,15 +26,10 @@ static void avx2_product(const struct cpu_product *task, size_t first, size_t co
         product_panels(&panels, task, first, count, scratch);
 }
 
-static void avx2_decode(const struct view *w, size_t first, size_t count, float *scratch) {
-    product_decode(&panels, w, first, count, scratch);
-}
-
 const struct cpu_kernels cpu_kernels_avx2 = {
     .isa = "avx2",
     .is_available = avx2_is_available,
     .product = avx2_product,
-    .decode = avx2_decode,
     .attend = avx2_attend,
     .rms_norm = lanes_rms_norm,
     .add = lanes_add,

@@ -39,7 +39,6 @@ static void cpu_free(struct backend *backend) {
 static const struct backend_ops ops = {
     .name = "cpu",
     .product = cpu_product,
-    .decode = cpu_decode_rows,
     .embed = cpu_embed,
     .rms_norm = cpu_rms_norm,
     .add = cpu_add,

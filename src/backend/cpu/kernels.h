@@ -73,9 +73,6 @@ struct cpu_kernels {
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
-    /* What product does to the same rows before it multiplies, for more than a few tokens. NULL:
-     * the set does not tell. For measuring alone: what is left in scratch is not used. */
-    void (*decode)(const struct view *w, size_t first, size_t count, float *scratch);
     /* All query heads that share kv_head, for one token. */
     void (*attend)(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
     /* One group of `group` features in one tile. y may be x. */
@@ -134,14 +131,10 @@ static inline void cpu_decode(const struct cpu_decoders *decoders, const struct 
  * and multiplies it with the tiles of all tokens. product.c. */
 void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
                     size_t count, float *scratch);
-/* The first half of that. */
-void product_decode(const struct cpu_panel_set *set, const struct view *w, size_t first,
-                    size_t count, float *scratch);
 
 /* The functions of the ops table. product.c, attention.c, ops.c, moves.c. */
 void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,
                  size_t first_row);
-bool cpu_decode_rows(struct backend *backend, const struct view *w);
 void cpu_attention(struct backend *backend, const struct attention_args *args, const struct act *q,
                    struct act *out);
 void cpu_embed(struct backend *backend, const struct view *rows, float scale, struct act *y);

@@ -132,11 +132,11 @@ __attribute__((target("amx-tile,amx-bf16"))) static float run_amx(size_t steps) 
 
 #endif
 
-/* The last one is for whatever is not named before. */
+/* The last one is for whatever is not named before, and runs anywhere. */
 static const struct peak peaks[] = {
 #ifdef __x86_64__
-    {"amx", "amx", NULL, 2.0 * TILES * 16 * 16 * 32, run_amx},
-    {"bf16", "avx512bf16", NULL, 4.0 * CHAINS * 16, run_bf16},
+    {"amx", "amx", "amx", 2.0 * TILES * 16 * 16 * 32, run_amx},
+    {"bf16", "avx512bf16", "avx512bf16", 4.0 * CHAINS * 16, run_bf16},
     {"fma", "portable", "avx512", 2.0 * CHAINS * 16, run_avx512},
     {"fma", "portable", "avx2", 2.0 * CHAINS * 8, run_avx2},
 #endif
@@ -145,8 +145,8 @@ static const struct peak peaks[] = {
 
 const struct peak *peak_of(const char *kernels, const char *isa) {
     size_t count = sizeof peaks / sizeof *peaks, i = 0;
-    while (i + 1 < count && (strcmp(peaks[i].kernels, kernels) != 0 ||
-                             (peaks[i].isa && strcmp(peaks[i].isa, isa) != 0)))
+    while (i + 1 < count &&
+           (strcmp(peaks[i].kernels, kernels) != 0 || strcmp(peaks[i].isa, isa) != 0))
         i++;
     return &peaks[i];
 }

@@ -9,7 +9,7 @@
 struct peak {
     const char *name;    /* of the instruction: "fma", "bf16", "amx" */
     const char *kernels; /* whose products it bounds, as struct backend names them */
-    const char *isa;     /* likewise; NULL: on any */
+    const char *isa;     /* likewise */
     double step_flops;
     /* So many steps on the calling thread; the result says nothing. The processor must have what
      * the kernels need. */

@@ -64,40 +64,20 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
     }
 }
 
-static void decode_panel(const struct cpu_panel_set *set, const struct view *w, size_t row,
-                         size_t column, const struct cpu_panel *panel, float *scratch) {
-    for (size_t r = 0; r < panel->rows; r++)
-        cpu_decode(set->decoders, w, row + r, column, panel->count, scratch + r * CPU_PANEL_STRIDE);
-}
-
-/* The block of w from there on. */
-static struct cpu_panel panel_at(const struct view *w, size_t column, size_t rows,
-                                 const float *scratch) {
-    size_t rest = w->columns - column;
-    return (struct cpu_panel){.w = scratch,
-                              .rows = rows < CPU_PANEL_ROWS ? rows : CPU_PANEL_ROWS,
-                              .count = rest < SL_CHAIN ? rest : SL_CHAIN,
-                              .is_first = column == 0};
-}
-
 void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
                     size_t count, float *scratch) {
     const struct view *w = task->w;
     for (size_t row = first; row < first + count; row += CPU_PANEL_ROWS) {
+        size_t rest = first + count - row;
+        struct cpu_panel panel = {.w = scratch,
+                                  .rows = rest < CPU_PANEL_ROWS ? rest : CPU_PANEL_ROWS};
         for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
-            struct cpu_panel panel = panel_at(w, column, first + count - row, scratch);
-            decode_panel(set, w, row, column, &panel, scratch);
+            panel.is_first = column == 0;
+            panel.count = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
+            for (size_t r = 0; r < panel.rows; r++)
+                cpu_decode(set->decoders, w, row + r, column, panel.count,
+                           scratch + r * CPU_PANEL_STRIDE);
             multiply_tiles(set, task, row, column, &panel);
-        }
-    }
-}
-
-void product_decode(const struct cpu_panel_set *set, const struct view *w, size_t first,
-                    size_t count, float *scratch) {
-    for (size_t row = first; row < first + count; row += CPU_PANEL_ROWS) {
-        for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
-            struct cpu_panel panel = panel_at(w, column, first + count - row, scratch);
-            decode_panel(set, w, row, column, &panel, scratch);
         }
     }
 }
@@ -141,22 +121,4 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
     };
     run.task.rows_ahead = run.item_rows * cpu->threads;
     team_run(backend->team, product_item, &run, (w->rows + run.item_rows - 1) / run.item_rows);
-}
-
-static void decode_item(void *ctx, size_t item, size_t worker) {
-    const struct product_run *run = ctx;
-    size_t first = item * run->item_rows, rest = run->task.w->rows - first;
-    run->cpu->kernels->decode(run->task.w, first, rest < run->item_rows ? rest : run->item_rows,
-                              cpu_scratch(run->cpu, worker));
-}
-
-bool cpu_decode_rows(struct backend *backend, const struct view *w) {
-    struct cpu_backend *cpu = cpu_from(backend);
-    must(w->columns % dtype_get(w->dtype)->block_values == 0);
-    if (!cpu->kernels->decode)
-        return false;
-    struct product_run run = {
-        .task = {.w = w}, .cpu = cpu, .item_rows = rows_of_item(w->rows, cpu->threads)};
-    team_run(backend->team, decode_item, &run, (w->rows + run.item_rows - 1) / run.item_rows);
-    return true;
 }

@@ -30,14 +30,6 @@ static void scalar_product(const struct cpu_product *task, size_t first, size_t 
     }
 }
 
-static void scalar_decode(const struct view *w, size_t first, size_t count, float *scratch) {
-    for (size_t row = first; row < first + count; row++)
-        for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
-            size_t rest = w->columns - column;
-            view_decode(w, row, column, rest < SL_CHAIN ? rest : SL_CHAIN, scratch);
-        }
-}
-
 /* An element of the keys or values of a page. */
 static float page_element(const struct kv_layer *kv, const uint8_t *at, size_t index) {
     if (kv->dtype == KV_F32) {
@@ -147,7 +139,6 @@ const struct cpu_kernels cpu_kernels_scalar = {
     .isa = "scalar",
     .is_available = scalar_is_available,
     .product = scalar_product,
-    .decode = scalar_decode,
     .attend = scalar_attend,
     .rms_norm = lanes_rms_norm,
     .add = lanes_add,
