@@ -25,6 +25,15 @@ const struct command command_table[] = {
      "the\n"
      "memory budget cannot hold some of the rows, which are errors then.\n",
      FOR_PLAN, cmd_plan},
+    {"probe", "probe PATH [options]", "read rates of the drive under a model, a file or a folder",
+     "Reads the files of a model (or one file, or in a folder without a model a scratch file of 2 "
+     "GiB\n"
+     "that it removes) by each method, chunk size and depth, not out of the page cache; prints "
+     "the\n"
+     "grid, the best cell and the rate that this keeps up, and keeps them in SLUICE_HOME, where "
+     "run\n"
+     "and plan find them. Takes about a minute and 256 MB at most.\n",
+     FOR_PROBE, cmd_probe},
     {"show", "show MODEL [--json]", "what a model is",
      "Family, sizes, number formats, end-of-text tokens with their sources, chat template, "
      "blocks.\n",

@@ -30,7 +30,8 @@ enum command_bit {
     FOR_SHOW = 4,
     FOR_RENDER = 8,
     FOR_TOKENIZE = 16,
-    FOR_BENCH = 32
+    FOR_BENCH = 32,
+    FOR_PROBE = 64
 };
 
 struct option {

@@ -6,35 +6,36 @@
 #include "base/json.h"
 #include "io/save.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #define RECORD_BYTES_MAX ((size_t)64 << 10)
 #define RATE_MAX ((uint64_t)1 << 50) /* bytes a second */
 
 /* ---- drives */
 
-/* The first line of a small file under /sys, without blanks at its end; nothing when there is none.
- */
+/* The first line of a small file under /sys, whose size says nothing, without blanks at its end;
+ * nothing when there is none. */
 static void add_line(const char *folder, const char *name, struct buf *out) {
-    char path[PATH_MAX];
-    struct buf text;
-    buf_init(&text);
+    char path[PATH_MAX], text[80];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (length > 0 && (size_t)length < sizeof path &&
-        file_read_all(path, RECORD_BYTES_MAX, &text, NULL) == SL_OK) {
-        size_t end = 0;
-        while (end < text.len && text.data[end] != '\n')
-            end++;
-        while (end > 0 && text.data[end - 1] == ' ')
-            end--;
-        if (end > 0)
-            buf_printf(out, " %.*s", (int)(end < 80 ? end : 80), text.data);
-    }
-    buf_release(&text);
+    int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    int64_t got = file_pread(fd, text, sizeof text, 0);
+    size_t end = 0;
+    close(fd);
+    while ((int64_t)end < got && text[end] != '\n')
+        end++;
+    while (end > 0 && text[end - 1] == ' ')
+        end--;
+    if (end > 0)
+        buf_printf(out, " %.*s", (int)end, text);
 }
 
 void record_drive(const struct file *file, char name[SL_DRIVE_NAME_BYTES]) {

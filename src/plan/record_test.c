@@ -174,6 +174,16 @@ static void a_drive_has_one_name(void **state) {
     snprintf(start, sizeof start, "%u:%u", (unsigned)(info.st_dev >> 8 & 0xFFF),
              (unsigned)(info.st_dev & 0xFF));
     assert_memory_equal(names[0], start, strlen(start));
+    /* Where the system tells the device's size, it is the last word (sysfs's `size`). */
+    snprintf(path, sizeof path, "/sys/dev/block/%s/size", start);
+    FILE *told = fopen(path, "r");
+    unsigned long long sectors;
+    if (told == NULL)
+        return;
+    assert_int_equal(fscanf(told, "%llu", &sectors), 1);
+    fclose(told);
+    snprintf(path, sizeof path, " %llu", sectors);
+    assert_string_equal(names[0] + strlen(names[0]) - strlen(path), path);
 }
 
 int main(void) {

@@ -45,6 +45,7 @@ struct settings {
     const char *order;    /* "input" "completion" */
     const char *progress; /* "auto" "line" "log" "none" */
     const char *metrics;  /* NULL */
+    double probe_seconds; /* probe: for all of it */
     bool is_json;         /* plan, show, bench: --json */
     bool adds_special;    /* tokenize: --special */
     bool skips_special;   /* tokenize: --skip-special */
