@@ -228,9 +228,7 @@ static void engine_count_tokens(const struct engine *engine, struct pass_report 
 static void engine_count_reads(struct engine *engine, struct ring_counters *out) {
     struct ring_counters now;
     provider_counters(engine->provider, &now);
-    uint64_t due = engine->step->used_bytes;
-    uint64_t used = now.read_bytes < due ? now.read_bytes : due;
-    out->read_bytes = used > engine->used_bytes ? used - engine->used_bytes : 0;
+    out->read_bytes = engine->step->used_bytes - engine->used_bytes;
     out->read_seconds = now.read_seconds - engine->reads.read_seconds;
     out->wait_seconds = now.wait_seconds - engine->reads.wait_seconds;
     engine->used_bytes += out->read_bytes;

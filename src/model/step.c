@@ -422,7 +422,7 @@ static enum status step_next_block(struct step *step, struct error *err) {
     TRY(provider->ops->acquire(provider, next, &step->lease, err));
     step->has_lease = true;
     step->piece = layout->blocks[next].first_piece;
-    step->used_bytes += layout->blocks[next].read_bytes;
+    step->used_bytes += step->lease.read_bytes;
     step->acquired++;
     if (step->hinted < step->acquired) /* the acquire itself was the hint */
         step->hinted = step->acquired;

@@ -80,7 +80,7 @@ struct step {
     struct lease lease;
     size_t hinted;       /* blocks hinted or skipped since the start, counted over passes */
     size_t acquired;     /* likewise; hinted >= acquired but inside an acquire */
-    uint64_t used_bytes; /* of weights in the blocks acquired, over passes */
+    uint64_t used_bytes; /* of weights that were read for the blocks acquired, over passes */
     size_t passes;       /* begun */
     bool is_last_pass;   /* no hints over the border */
 };

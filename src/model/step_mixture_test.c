@@ -22,8 +22,9 @@ struct watch {
     size_t hints[HINTS_MAX]; /* a circle: hinted and not acquired, in order */
     size_t first, count, room;
     size_t acquired, released;
-    uint64_t bytes; /* of weights in the blocks acquired */
+    uint64_t bytes; /* of weights in the blocks acquired for the first time: those that are read */
     bool *is_used;  /* [block_count]: acquired in this pass */
+    bool *is_known; /* [block_count]: acquired before */
 };
 
 static bool watch_hint(struct provider *provider, size_t block) {
@@ -45,7 +46,8 @@ static enum status watch_acquire(struct provider *provider, size_t block, struct
     }
     assert_false(watch->is_used[block]);
     watch->is_used[block] = true;
-    watch->bytes += provider->layout->blocks[block].read_bytes;
+    watch->bytes += watch->is_known[block] ? 0 : provider->layout->blocks[block].read_bytes;
+    watch->is_known[block] = true;
     return watch->inner->ops->acquire(watch->inner, block, lease, err);
 }
 
@@ -113,6 +115,8 @@ static void rig_begin(struct rig *rig, size_t room) {
     rig->watch.provider = (struct provider){.ops = &watch_ops, .layout = &rig->layout};
     rig->watch.is_used = mem_new(rig->layout.block_count, sizeof(bool));
     assert_non_null(rig->watch.is_used);
+    rig->watch.is_known = mem_new(rig->layout.block_count, sizeof(bool));
+    assert_non_null(rig->watch.is_known);
     assert_int_equal(team_new(1, &rig->team, &err), SL_OK);
     struct backend_options backend = {.kernels = "portable", .team = rig->team};
     assert_int_equal(backend_cpu_new(&backend, &rig->backend, &err), SL_OK);
@@ -137,6 +141,7 @@ static void rig_end(struct rig *rig) {
     team_free(rig->team);
     provider_free(rig->watch.inner);
     mem_free(rig->watch.is_used);
+    mem_free(rig->watch.is_known);
     layout_release(&rig->layout);
     mem_free(rig->items);
     model_close(rig->model);
