@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "job/progress.h"
 #include "job/result.h"
+#include "plan/pins.h"
 #include "plan/rates.h"
 #include "text/stop.h"
 
@@ -351,6 +352,19 @@ static enum status make_layout(struct run *run, struct error *err) {
     return status;
 }
 
+static enum status make_stream(struct run *run, struct provider_options *options,
+                               struct error *err) {
+    struct pins pins;
+    bool *keeps = mem_new(run->layout.block_count, sizeof *keeps);
+    if (keeps == NULL)
+        return error_memory(err, run->layout.block_count * sizeof *keeps, "pins");
+    pins_choose(&run->layout, run->plan->pinned_bytes, keeps, &pins);
+    options->keeps = keeps;
+    enum status status = provider_stream_new(&run->layout, options, &run->provider, err);
+    mem_free(keeps);
+    return status;
+}
+
 static enum status make_provider(struct run *run, struct error *err) {
     struct provider_options options = {
         .method = run->plan->reader,
@@ -361,7 +375,7 @@ static enum status make_provider(struct run *run, struct error *err) {
     };
     if (run->plan->slab_count == 0)
         return provider_resident_new(&run->layout, &options, &run->provider, err);
-    return provider_stream_new(&run->layout, &options, &run->provider, err);
+    return make_stream(run, &options, err);
 }
 
 static enum status make_engine(struct run *run, struct error *err) {

@@ -65,6 +65,10 @@ static void add_batch(const struct plan *plan, struct buf *out) {
     if (plan->slab_count > 0 && plan->batch < plan->rows.count && row_bytes > 0)
         buf_printf(out, " = %.1f average rows", (double)plan->kv_bytes / (double)row_bytes);
     buf_printf(out, ", bounded by: %s.", plan->batch_reason);
+    if (plan->pinned_blocks == 0)
+        return;
+    add_amount(out, " What is left keeps ", plan->pinned_bytes, " of weights in memory");
+    buf_printf(out, " (%zu of %zu blocks).", plan->pinned_blocks, plan->block_count);
 }
 
 void plan_explain_rate(const struct plan *plan, struct buf *out) {

@@ -10,6 +10,7 @@
 #include "base/team.h"
 #include "engine/kv.h"
 #include "plan/memory.h"
+#include "plan/pins.h"
 #include "plan/rates.h"
 
 #include <stdio.h>
@@ -43,6 +44,7 @@ struct choice {
     size_t slab_count; /* 0: resident */
     struct memory_load load;
     const char *batch_reason;
+    struct pins pins;
 };
 
 static bool is_word(const char *setting, const char *word) {
@@ -337,13 +339,17 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     plan->pass_tokens = load->pass_tokens;
     plan->slab_count = choice->slab_count;
     plan->block_bytes_max = choice->way->block_bytes_max;
-    plan->pass_bytes = is_resident ? 0 : memory_pass_bytes(memory, choice->way, load->batch);
+    plan->pinned_bytes = choice->pins.memory_bytes;
+    plan->pinned_blocks = choice->pins.count;
+    plan->block_count = choice->way->block_count;
+    uint64_t pass_bytes = memory_pass_bytes(memory, choice->way, load->batch);
+    plan->pass_bytes = is_resident ? 0 : pass_bytes - choice->pins.read_bytes;
     snprintf(plan->batch_reason, sizeof plan->batch_reason, "%s", choice->batch_reason);
     /* Pages count once they are used, and where rows wait for their turn the last one inside leaves
      * half a row free on average. */
     uint64_t unused = load->batch < memory->rows->count ? plan->kv_bytes_per_row / 2 : 0;
     uint64_t kv = plan->kv_bytes > unused ? plan->kv_bytes - unused : plan->kv_bytes;
-    uint64_t sum = plan->base_bytes + weights + plan->activation_bytes + kv;
+    uint64_t sum = plan->base_bytes + weights + plan->pinned_bytes + plan->activation_bytes + kv;
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
     plan->predicted_peak_bytes = sum > peak ? sum : peak;
 }
@@ -368,6 +374,15 @@ void plan_time(struct plan *plan) {
     double compute = plan->compute_seconds;
     plan->pass_seconds = is_streamed && read > compute ? read : compute;
     plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
+}
+
+/* What the rows leave keeps blocks in memory. */
+static enum status choose_pins(const struct memory *memory, uint64_t usable, struct choice *choice,
+                               struct error *err) {
+    uint64_t taken = memory_total(memory, choice->way, choice->slab_count, &choice->load);
+    if (choice->slab_count == 0 || memory->rows->count == 0 || taken >= usable)
+        return SL_OK;
+    return pins_foresee(memory, choice->way, usable - taken, &choice->pins, err);
 }
 
 /* The passes, and their time at the rate of reads and an assumed one of the processor. */
@@ -511,6 +526,7 @@ enum status plan_make(const struct model *model, const struct settings *settings
     else
         choose_ring(&memory, settings, usable, &choice);
     choose_batch(&memory, settings, usable, &choice);
+    TRY(choose_pins(&memory, usable, &choice, err));
     fill_memory(&memory, &choice, &plan);
     rates_decide(model, settings, &plan);
     fill_time(&memory, &plan);

@@ -47,7 +47,9 @@ struct plan {
     uint64_t activation_bytes;   /* step, engine, scratch */
     uint64_t kv_bytes_per_token; /* while all layers keep it */
     uint64_t kv_bytes_per_row;   /* of an average row */
-    uint64_t kv_bytes, pinned_bytes;
+    uint64_t kv_bytes;
+    uint64_t pinned_bytes; /* of blocks that stay in memory beside the ring; plan/pins.h */
+    size_t pinned_blocks, block_count;
     enum kv_dtype kv_dtype;
     size_t page_count, window_page_count; /* of layers without and with a window */
     size_t batch, pass_tokens, slab_count;
