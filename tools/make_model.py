@@ -255,6 +255,7 @@ class Family:
     norms: dict = None                      # of a layer: folder's name to that of GGUF; None: NORMS
     is_paired: bool = False                 # llama.cpp permutes rows of q and k
     is_fused: bool = False                  # q, k and v in one tensor, gate and up in another
+    norm_eps: float = 1e-5
     norm_offset: int = 0                    # folders hold the weights of norms less this
     biases: str = ""                        # letters of the projections that have one
     head_norms: str = None                  # of q and k: "each" head, or the "whole" of them
@@ -395,7 +396,7 @@ FAMILIES = {
     "qwen3_moe": Family("Qwen3MoeForCausalLM", "qwen3moe", mlp=experts, head_norms="each", members=expert_members, keys=expert_keys),
     "gpt_oss": Family("GptOssForCausalLM", "gpt-oss", mlp=gpt_oss_experts, norms=LATE_NORMS, biases="qkvo", has_sinks=True,
                       members=gpt_oss_members, keys=gpt_oss_keys),
-    "deepseek_v3": Family("DeepseekV3ForCausalLM", "deepseek2", attention=latent_attention, mlp=experts, shared="shared_experts",
+    "deepseek_v3": Family("DeepseekV3ForCausalLM", "deepseek2", norm_eps=1e-6, attention=latent_attention, mlp=experts, shared="shared_experts",
                           has_correction=True, dense_layers=1, members=deepseek_members, keys=deepseek_keys),
     "glm4_moe": Family("Glm4MoeForCausalLM", "glm4moe", mlp=experts, norms=LATE_NORMS, biases="qkv", head_norms="each",
                        shared="shared_experts", has_correction=True, dense_layers=1, members=glm_members, keys=glm_keys),
@@ -525,7 +526,7 @@ def write_folder(o, folder):
     folder.mkdir(parents=True, exist_ok=True)
     config = dict(architectures=[f.classname], model_type=f.model_type or o.family, hidden_size=o.hidden, num_hidden_layers=o.layers,
                   num_attention_heads=o.heads, num_key_value_heads=o.kv_heads, head_dim=o.head_dim, intermediate_size=o.inner,
-                  vocab_size=o.vocab, max_position_embeddings=o.context, rms_norm_eps=1e-5, hidden_act="silu", tie_word_embeddings=o.tied,
+                  vocab_size=o.vocab, max_position_embeddings=o.context, rms_norm_eps=f.norm_eps, hidden_act="silu", tie_word_embeddings=o.tied,
                   bos_token_id=0, eos_token_id=2, torch_dtype=dict(bf16="bfloat16", f16="float16", f32="float32")[o.dtype],
                   rope_theta=o.rope_theta, rope_scaling=None)
     config.update(f.members(o))
@@ -589,7 +590,7 @@ def gguf_metadata(o):
     own = {"block_count": o.layers, "context_length": o.context, "embedding_length": o.hidden, "feed_forward_length": o.inner,
            "attention.head_count": o.heads, "attention.head_count_kv": o.kv_heads, "attention.key_length": o.head_dim,
            "attention.value_length": o.head_dim, "rope.dimension_count": o.head_dim, "rope.freq_base": float(o.rope_theta),
-           "attention.layer_norm_rms_epsilon": 1e-5, "vocab_size": o.vocab, **f.keys(o)}
+           "attention.layer_norm_rms_epsilon": f.norm_eps, "vocab_size": o.vocab, **f.keys(o)}
     tokenizer = {"model": "gpt2", "pre": "gpt-2", "tokens": vocab, "token_type": types, "merges": [" ".join(pair) for pair in merges(o)],
                  "bos_token_id": 0, "eos_token_id": 2, "padding_token_id": 1, "add_bos_token": False}
     return {"general.architecture": f.gguf, "general.name": "synthetic", **{f"{f.gguf}.{key}": value for key, value in own.items()},
