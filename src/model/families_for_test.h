@@ -134,23 +134,38 @@ static inline void family_yarn_frequencies(const struct family_yarn *yarn, doubl
 
 /* Tensors. */
 
+enum { FAMILY_NAME = 80 };
+
+/* "model.layers.1.mlp.up_proj.weight" of layer 1, "mlp.up_proj" and ".weight". */
+static inline void family_name(char *name, unsigned layer, const char *part, const char *ending) {
+    int length = snprintf(name, FAMILY_NAME, "model.layers.%u.%s%s", layer, part, ending);
+    assert_true(length > 0 && length < FAMILY_NAME);
+}
+
 static inline float *family_add(struct tiny *tiny, unsigned layer, const char *part, size_t rows,
                                 size_t columns) {
-    char name[80];
-    snprintf(name, sizeof name, "model.layers.%u.%s", layer, part);
+    char name[FAMILY_NAME];
+    family_name(name, layer, part, "");
     return tiny_add(tiny, name, rows, columns, 0.6f, 0.0f);
 }
 
 static inline void family_add_norm(struct tiny *tiny, const struct family *family, unsigned layer,
                                    const char *part, size_t count) {
-    char name[80];
-    snprintf(name, sizeof name, "model.layers.%u.%s.weight", layer, part);
+    char name[FAMILY_NAME];
+    family_name(name, layer, part, ".weight");
     tiny_add(tiny, name, count, 0, 0.6f, (float)(1 - family->norm_offset));
 }
 
 static inline const float *family_find(struct tiny *tiny, unsigned layer, const char *part) {
-    char name[128];
-    snprintf(name, sizeof name, "model.layers.%u.%s", layer, part);
+    char name[FAMILY_NAME];
+    family_name(name, layer, part, "");
+    return tiny_find(tiny, name)->values;
+}
+
+/* Of a norm, whose names are without their ending. */
+static inline const float *family_find_norm(struct tiny *tiny, unsigned layer, const char *part) {
+    char name[FAMILY_NAME];
+    family_name(name, layer, part, ".weight");
     return tiny_find(tiny, name)->values;
 }
 
@@ -159,8 +174,8 @@ static inline void family_residual(struct family_state *state, unsigned layer,
                                    const char *post_norm, size_t token, double *y) {
     const struct family *family = state->family;
     if (family->has_post_norms)
-        family_norm(family, family_find(state->tiny, layer, post_norm), TINY_HIDDEN, TINY_HIDDEN,
-                    y);
+        family_norm(family, family_find_norm(state->tiny, layer, post_norm), TINY_HIDDEN,
+                    TINY_HIDDEN, y);
     for (size_t i = 0; i < TINY_HIDDEN; i++)
         state->h[token][i] += family->residual * y[i];
 }
@@ -168,12 +183,10 @@ static inline void family_residual(struct family_state *state, unsigned layer,
 /* x = h of the token, normalised where the family does so. */
 static inline void family_input(struct family_state *state, unsigned layer, const char *norm,
                                 size_t token, double *x) {
-    char name[80];
     memcpy(x, state->h[token], TINY_HIDDEN * sizeof *x);
-    if (!state->family->has_pre_norms)
-        return;
-    snprintf(name, sizeof name, "%s.weight", norm);
-    family_norm(state->family, family_find(state->tiny, layer, name), TINY_HIDDEN, TINY_HIDDEN, x);
+    if (state->family->has_pre_norms)
+        family_norm(state->family, family_find_norm(state->tiny, layer, norm), TINY_HIDDEN,
+                    TINY_HIDDEN, x);
 }
 
 /* Attention with a head of keys and values for all heads of queries. */
@@ -272,9 +285,9 @@ static inline void family_attend(struct family_state *state, unsigned layer, siz
     family_input(state, layer, "input_layernorm", token, x);
     family_project(state, layer, x, all);
     if (family->has_head_norms) {
-        family_norm(family, family_find(tiny, layer, "self_attn.q_norm.weight"),
+        family_norm(family, family_find_norm(tiny, layer, "self_attn.q_norm"),
                     family->has_whole_norms ? FAMILY_QUERY : TINY_HEAD_DIM, FAMILY_QUERY, all);
-        family_norm(family, family_find(tiny, layer, "self_attn.k_norm.weight"), FAMILY_KEY,
+        family_norm(family, family_find_norm(tiny, layer, "self_attn.k_norm"), FAMILY_KEY,
                     FAMILY_KEY, key);
     }
     for (size_t head = 0; head <= TINY_HEADS; head++) /* the key's head is the last */
@@ -293,7 +306,7 @@ static inline void family_attend(struct family_state *state, unsigned layer, siz
                     family_has_bias(family, 'o') ? family_find(tiny, layer, "self_attn.o_proj.bias")
                                                  : NULL,
                     TINY_HIDDEN, FAMILY_QUERY, out, y);
-    family_residual(state, layer, "post_attention_layernorm.weight", token, y);
+    family_residual(state, layer, "post_attention_layernorm", token, y);
 }
 
 static const struct family_half family_plain_attend = {family_add_attend, family_attend};
@@ -331,7 +344,7 @@ static inline void family_mlp(struct family_state *state, unsigned layer, size_t
     }
     family_multiply(family_find(tiny, layer, "mlp.down_proj.weight"), NULL, TINY_HIDDEN, TINY_INNER,
                     both, y);
-    family_residual(state, layer, "post_feedforward_layernorm.weight", token, y);
+    family_residual(state, layer, "post_feedforward_layernorm", token, y);
 }
 
 static const struct family_half family_plain_mlp = {family_add_mlp, family_mlp};
