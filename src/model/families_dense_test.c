@@ -280,6 +280,8 @@ static void qwen2_follows_its_formulas(void **state) {
     family.biases = "qkv";
     family.more = TIED ",\"sliding_window\":2,\"use_sliding_window\":false";
     check(&family);
+    family.more = TIED ",\"sliding_window\":2,\"use_sliding_window\":true";
+    check(&family); /* from layer 28 on */
     family.more = TIED ",\"sliding_window\":2,\"use_sliding_window\":true,"
                        "\"max_window_layers\":1";
     family.windows[1] = 2;
