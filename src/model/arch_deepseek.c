@@ -220,14 +220,7 @@ static enum status deepseek_attend(struct step *step, uint32_t layer, struct err
     return SL_OK;
 }
 
-const struct arch arch_deepseek = {
-    .name = "deepseek2",
-    .hf_types = (const char *const[]){"deepseek_v3", NULL},
-    .gguf_names = (const char *const[]){"deepseek2", NULL},
-    .configure_json = deepseek_configure,
-    .configure_meta = deepseek_configure_meta,
-    .settings = arch_mixture_understood,
-    .need = deepseek_need,
+static const struct arch_math deepseek_math = {
     .attend_order = deepseek_attend_order,
     .mlp_order = arch_common_mlp_order,
     .route_order = arch_mixture_route_order,
@@ -238,4 +231,15 @@ const struct arch arch_deepseek = {
     .route = arch_mixture_route,
     .expert = arch_mixture_expert,
     .head = arch_common_head,
+};
+
+const struct arch arch_deepseek = {
+    .name = "deepseek2",
+    .hf_types = (const char *const[]){"deepseek_v3", NULL},
+    .gguf_names = (const char *const[]){"deepseek2", NULL},
+    .configure_json = deepseek_configure,
+    .configure_meta = deepseek_configure_meta,
+    .settings = arch_mixture_understood,
+    .need = deepseek_need,
+    .math = &deepseek_math,
 };

@@ -75,19 +75,19 @@ static inline void tiny_run_end(struct tiny_run *run) {
 }
 
 static inline void tiny_run_layer(struct tiny_run *run, uint32_t layer) {
-    const struct arch *arch = run->model->arch;
+    const struct arch_math *math = run->model->arch->math;
     const struct config *config = &run->model->config;
     struct step *step = run->step;
     struct error err = {0};
-    assert_int_equal(arch->attend(step, layer, &err), SL_OK);
+    assert_int_equal(math->attend(step, layer, &err), SL_OK);
     if (!config_is_mixture(config, layer)) {
-        assert_int_equal(arch->mlp(step, layer, &err), SL_OK);
+        assert_int_equal(math->mlp(step, layer, &err), SL_OK);
         return;
     }
-    assert_int_equal(arch->route(step, layer, &err), SL_OK);
+    assert_int_equal(math->route(step, layer, &err), SL_OK);
     for (uint32_t expert = 0; expert < config->mixture.count; expert++)
         if (step->expert_tokens[expert] > 0)
-            assert_int_equal(arch->expert(step, layer, expert, &err), SL_OK);
+            assert_int_equal(math->expert(step, layer, expert, &err), SL_OK);
 }
 
 /* One pass over ids[first .. end); logits of all of them, [token][vocabulary] from ids[0] on. The
@@ -110,10 +110,10 @@ static inline void tiny_run_pass(struct tiny_run *run, const uint32_t *ids, size
     step->kv_tokens = tokens;
     step->logit_columns = columns;
     assert_int_equal(step_begin(step, &err), SL_OK);
-    assert_int_equal(run->model->arch->embed(step, &err), SL_OK);
+    assert_int_equal(run->model->arch->math->embed(step, &err), SL_OK);
     for (uint32_t layer = 0; layer < TINY_LAYERS; layer++)
         tiny_run_layer(run, layer);
-    assert_int_equal(run->model->arch->head(step, &err), SL_OK);
+    assert_int_equal(run->model->arch->math->head(step, &err), SL_OK);
     step_end(step);
     for (size_t token = first; token < end; token++)
         for (size_t i = 0; i < vocabulary; i++)
