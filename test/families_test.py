@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every family of tools/make_model.py, as a folder and as a GGUF file of the same numbers: the answers do not depend on the engine, to the last byte,
 nor on the container. What the numbers should be, src/model/families_*_test.c checks."""
+import json
 import os
 import re
 import subprocess
@@ -53,6 +54,13 @@ class Families(Suite):
         # Permuted rows have their products summed in another order, and GGUF has some factors in float32.
         far = max(abs(a - b) for a, b in zip(best, same))
         true(far < 1e-5, f"logprobs of folder and GGUF file differ by {far}")
+
+    def check_every_family_of_the_program_is_made(self):
+        other = self.model()
+        (other / "config.json").write_text((other / "config.json").read_text().replace('"llama"', '"nothing"'))
+        there = re.search(r"there is: (.*)\)", self.command("show", other).err)[1].split(", ")
+        made = {json.loads(self.command("show", self.model("--family", name), "--json").out)["family"] for name in FAMILIES}
+        equal(made, set(there))
 
     def check_deepseek_without_compressed_queries(self):
         self.same_in_both_containers("--family", "deepseek_v3", "--q-rank", 0, "--kv-heads", 4)
