@@ -176,6 +176,15 @@ enum status arch_common_head(struct step *step, struct error *err) {
     return SL_OK;
 }
 
+const struct arch_math arch_common_math = {
+    .attend_order = arch_common_attend_order,
+    .mlp_order = arch_common_mlp_order,
+    .embed = arch_common_embed,
+    .attend = arch_common_attend,
+    .mlp = arch_common_mlp,
+    .head = arch_common_head,
+};
+
 /* layer_types: one word a layer. */
 static enum status common_layer_types(const struct json *types, const char *name,
                                       struct config *out, struct error *err) {

@@ -1,6 +1,6 @@
 /* Mathematics that many families share: pre-norm blocks with RMS norms, rotary attention with
- * grouped heads, and a gated MLP (SwiGLU). A family's row of the arch table points at these or at
- * its own. All are called by pass.c, one thread. */
+ * grouped heads, and a gated MLP (SwiGLU). A family's row of the arch table points at these, all
+ * together, or has its own. All are called by pass.c, one thread. */
 #ifndef SLUICE_MODEL_ARCH_COMMON_H
 #define SLUICE_MODEL_ARCH_COMMON_H
 
@@ -13,6 +13,8 @@ enum arch_need arch_common_need(const struct config *config, enum role role);
 enum arch_need arch_common_post_norm_need(const struct config *config, enum role role);
 extern const enum role arch_common_attend_order[], arch_common_mlp_order[];
 
+/* All of what follows. */
+extern const struct arch_math arch_common_math;
 /* h = rows of the embedding. */
 enum status arch_common_embed(struct step *step, struct error *err);
 /* h += O attention(rope(norm(Q x)), rope(norm(K x)), V x) with x = norm(h); each norm, bias, cap

@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+#define DEEPSEEK_LOW_EPS 1e-6f /* of the compressed vectors' norms, whatever rms_norm_eps says */
+
 static const enum role deepseek_attend_order[] = {
     ROLE_Q_A, ROLE_Q_B, ROLE_Q, ROLE_KV_A, ROLE_KV_B, ROLE_K_B, ROLE_V_B, ROLE_O, ROLE_COUNT,
 };
@@ -34,6 +36,7 @@ static enum status deepseek_configure(const struct json *config, const char *nam
     if (json_bool(json_get(config, "attention_bias"), &has_bias) && has_bias)
         return error_set(err, SL_ERR_ENV, "%s: attention_bias is not supported for this family",
                          name);
+    latent->norm_eps = DEEPSEEK_LOW_EPS;
     out->head_dim = latent->nope + latent->rope;
     out->kv_heads = out->heads;
     out->rope.is_interleaved = true;
@@ -59,6 +62,7 @@ static enum status deepseek_configure_meta(struct meta_reader *reader, struct co
         return error_set(err, SL_ERR_ENV, "%s: %u rotated features of a head of %u", reader->name,
                          latent->rope, key);
     latent->nope = key - latent->rope;
+    latent->norm_eps = out->norm_eps; /* llama.cpp has one for all norms */
     out->head_dim = key;
     out->kv_heads = out->heads;
     out->rope.is_interleaved = true;
@@ -101,7 +105,7 @@ static enum status deepseek_queries(struct step *step, uint32_t layer, struct er
         return step_product(step, layer, ROLE_Q, &step->x, &step->q, err);
     TRY(step_product(step, layer, ROLE_Q_A, &step->x, &step->low_q, err));
     backend->ops->rms_norm(backend, &step->low_q, step_vector(step, layer, ROLE_Q_A_NORM),
-                           config->latent.q_rank, config->norm_eps, &step->low_q);
+                           config->latent.q_rank, config->latent.norm_eps, &step->low_q);
     return step_product(step, layer, ROLE_Q_B, &step->low_q, &step->q, err);
 }
 
@@ -117,7 +121,7 @@ static enum status deepseek_keys(struct step *step, uint32_t layer, struct error
     ops->copy(backend, &step->k, &low, &step->low_kv);
     ops->copy(backend, &step->k, &key, &step->low_key);
     ops->rms_norm(backend, &step->low_kv, step_vector(step, layer, ROLE_KV_A_NORM), latent->kv_rank,
-                  step->config->norm_eps, &step->low_kv);
+                  latent->norm_eps, &step->low_kv);
     ops->rope(backend, &step->rope, 1, latent->rope, &step->low_key);
     ops->copy(backend, &step->low_kv, &low, &step->k);
     ops->copy(backend, &step->low_key, &key_back, &step->k);
@@ -216,14 +220,7 @@ static enum status deepseek_attend(struct step *step, uint32_t layer, struct err
     return SL_OK;
 }
 
-const struct arch arch_deepseek = {
-    .name = "deepseek2",
-    .hf_types = (const char *const[]){"deepseek_v3", NULL},
-    .gguf_names = (const char *const[]){"deepseek2", NULL},
-    .configure_json = deepseek_configure,
-    .configure_meta = deepseek_configure_meta,
-    .settings = arch_mixture_understood,
-    .need = deepseek_need,
+static const struct arch_math deepseek_math = {
     .attend_order = deepseek_attend_order,
     .mlp_order = arch_common_mlp_order,
     .route_order = arch_mixture_route_order,
@@ -234,4 +231,15 @@ const struct arch arch_deepseek = {
     .route = arch_mixture_route,
     .expert = arch_mixture_expert,
     .head = arch_common_head,
+};
+
+const struct arch arch_deepseek = {
+    .name = "deepseek2",
+    .hf_types = (const char *const[]){"deepseek_v3", NULL},
+    .gguf_names = (const char *const[]){"deepseek2", NULL},
+    .configure_json = deepseek_configure,
+    .configure_meta = deepseek_configure_meta,
+    .settings = arch_mixture_understood,
+    .need = deepseek_need,
+    .math = &deepseek_math,
 };

@@ -103,10 +103,5 @@ const struct arch arch_gemma3 = {
     .configure_json = gemma3_configure,
     .configure_meta = gemma3_configure_meta,
     .need = arch_common_post_norm_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

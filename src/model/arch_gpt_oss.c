@@ -149,14 +149,7 @@ static enum status gpt_oss_expert(struct step *step, uint32_t layer, uint32_t nu
     return SL_OK;
 }
 
-const struct arch arch_gpt_oss = {
-    .name = "gpt-oss",
-    .hf_types = (const char *const[]){"gpt_oss", NULL},
-    .gguf_names = (const char *const[]){"gpt-oss", NULL},
-    .configure_json = gpt_oss_configure,
-    .configure_meta = gpt_oss_configure_meta,
-    .settings = arch_mixture_understood,
-    .need = gpt_oss_need,
+static const struct arch_math gpt_oss_math = {
     .attend_order = arch_common_attend_order,
     .mlp_order = arch_common_mlp_order,
     .route_order = arch_mixture_route_order,
@@ -167,4 +160,15 @@ const struct arch arch_gpt_oss = {
     .route = arch_mixture_route,
     .expert = gpt_oss_expert,
     .head = arch_common_head,
+};
+
+const struct arch arch_gpt_oss = {
+    .name = "gpt-oss",
+    .hf_types = (const char *const[]){"gpt_oss", NULL},
+    .gguf_names = (const char *const[]){"gpt-oss", NULL},
+    .configure_json = gpt_oss_configure,
+    .configure_meta = gpt_oss_configure_meta,
+    .settings = arch_mixture_understood,
+    .need = gpt_oss_need,
+    .math = &gpt_oss_math,
 };

@@ -44,10 +44,5 @@ const struct arch arch_granite = {
     .configure_json = granite_configure,
     .configure_meta = granite_configure_meta,
     .need = arch_common_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

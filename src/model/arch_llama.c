@@ -27,10 +27,5 @@ const struct arch arch_llama = {
     .ties_by_default = false,
     .configure_json = llama_configure,
     .need = arch_common_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

@@ -35,10 +35,5 @@ const struct arch arch_olmo2 = {
     .configure_json = olmo2_configure,
     .configure_meta = olmo2_configure_meta,
     .need = olmo2_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

@@ -61,10 +61,5 @@ const struct arch arch_phi3 = {
     .configure_json = phi3_configure,
     .configure_meta = phi3_configure_meta,
     .need = phi3_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

@@ -17,10 +17,5 @@ const struct arch arch_qwen2 = {
     .ties_by_default = false,
     .configure_json = arch_common_flagged_window,
     .need = qwen2_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

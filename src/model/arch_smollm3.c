@@ -71,10 +71,5 @@ const struct arch arch_smollm3 = {
     .configure_json = smollm3_configure,
     .configure_meta = smollm3_configure_meta,
     .need = arch_common_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

@@ -69,6 +69,7 @@ struct latent {
     uint32_t q_rank;            /* 0: queries are not compressed */
     uint32_t kv_rank;           /* 0: plain attention */
     uint32_t nope, rope, value; /* features of a head: keys without and with rotation, values */
+    float norm_eps;             /* of the norms of what is compressed */
 };
 
 /* What the config says about how weights are stored (config_quant.c): hints, for shapes decide. */

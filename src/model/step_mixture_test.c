@@ -168,7 +168,7 @@ static void check_layer(const struct rig *rig, uint32_t layer) {
 static void run_pass(struct rig *rig, size_t first, size_t count, float *logits) {
     static const uint32_t ids[TOKENS] = {3, 1, 7, 11, 0, 5, 5, 2, 9, 4, 8, 10, 6, 3, 7, 1};
     static const uint32_t page;
-    const struct arch *arch = rig->model->arch;
+    const struct arch_math *math = rig->model->arch->math;
     struct step *step = rig->step;
     struct kv_token tokens[TOKENS];
     struct error err = {0};
@@ -183,16 +183,16 @@ static void run_pass(struct rig *rig, size_t first, size_t count, float *logits)
     step->logit_columns = &column;
     step->logit_count = 1;
     assert_int_equal(step_begin(step, &err), SL_OK);
-    assert_int_equal(arch->embed(step, &err), SL_OK);
+    assert_int_equal(math->embed(step, &err), SL_OK);
     for (uint32_t layer = 0; layer < TINY_LAYERS; layer++) {
-        assert_int_equal(arch->attend(step, layer, &err), SL_OK);
-        assert_int_equal(arch->route(step, layer, &err), SL_OK);
+        assert_int_equal(math->attend(step, layer, &err), SL_OK);
+        assert_int_equal(math->route(step, layer, &err), SL_OK);
         for (uint32_t e = 0; e < EXPERTS; e++)
             if (step->expert_tokens[e] > 0)
-                assert_int_equal(arch->expert(step, layer, e, &err), SL_OK);
+                assert_int_equal(math->expert(step, layer, e, &err), SL_OK);
         check_layer(rig, layer);
     }
-    assert_int_equal(arch->head(step, &err), SL_OK);
+    assert_int_equal(math->head(step, &err), SL_OK);
     step_end(step);
     for (size_t i = 0; i < TINY_VOCABULARY; i++)
         logits[i] = *act_at(&step->logits, i, 0);
