@@ -16,6 +16,7 @@ enum fault_point {
     SL_FAULT_WRITE,
     SL_FAULT_SYNC,
     SL_FAULT_THREAD,
+    SL_FAULT_SQL,    /* a statement of the journal */
     SL_FAULT_POINTS, /* how many there are */
 };
 

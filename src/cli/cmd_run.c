@@ -17,11 +17,12 @@
 struct order {
     struct settings settings;
     struct buf config_text;
-    struct sink *sink;
+    struct output *output;
     struct job job;
     bool has_job;
     struct plan plan;
     struct job_outcome outcome;
+    int code; /* of a job that is complete */
 };
 
 static enum status read_options(int argc, char **argv, enum command_bit command,
@@ -46,28 +47,16 @@ static bool is_same(const char *path, const struct stat *file) {
     return stat(path, &info) == 0 && info.st_ino == file->st_ino && info.st_dev == file->st_dev;
 }
 
-/* Names that models are made of; others may lie beside them. */
+/* Whether a file of this name may be of a model; others may lie beside them. */
 static bool is_of_a_model(const char *name) {
-    static const char *const names[] = {
-        "config.json",
-        "generation_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "added_tokens.json",
-        "vocab.json",
-        "chat_template.jinja",
-        "chat_template.json",
-        "model.safetensors.index.json",
-    };
     static const char *const ends[] = {".safetensors", ".gguf"};
     struct str text = str_from(name);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         if (str_ends(text, str_from(ends[i])))
             return true;
     }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0)
+    for (size_t i = 0; fingerprint_model_files[i] != NULL; i++) {
+        if (strcmp(name, fingerprint_model_files[i]) == 0)
             return true;
     }
     return false;
@@ -110,7 +99,7 @@ static enum status check_is_no_input(const struct settings *settings, const char
     return SL_OK;
 }
 
-static enum status open_sink(struct order *order, struct error *err) {
+static enum status open_output(struct order *order, struct error *err) {
     const struct settings *settings = &order->settings;
     struct sink_options options = {
         .path = settings->output,
@@ -118,7 +107,7 @@ static enum status open_sink(struct order *order, struct error *err) {
         .keeps_input_order = strcmp(settings->order, "input") == 0,
         .others = {settings->rows, settings->model, settings->metrics},
     };
-    return sink_open(&options, &order->sink, err);
+    return output_open(&options, &order->output, err);
 }
 
 static enum status open_job(struct order *order, struct error *err) {
@@ -127,10 +116,26 @@ static enum status open_job(struct order *order, struct error *err) {
     return SL_OK;
 }
 
+/* The job of an earlier run, if there is one: what it chose is kept, and it must be this one. */
+static enum status go_on(struct order *order, struct error *err) {
+    struct output *output = order->output;
+    TRY(options_fingerprint(&order->settings, &order->job.fingerprint, err));
+    TRY(output_check(output, &order->job.fingerprint, err));
+    if (!output_resumes(output) || output_is_complete(output))
+        return SL_OK;
+    TRY(output_load(output, order->job.rows.count, err));
+    order->job.output = output;
+    struct output_counts counts = output_counts(output);
+    log_note("going on: %zu of %zu rows are done, %zu have begun with %llu tokens",
+             counts.rows_done + counts.rows_failed, order->job.rows.count, counts.rows_begun,
+             (unsigned long long)counts.tokens);
+    return SL_OK;
+}
+
 static void clear(struct order *order) {
     if (order->has_job)
         job_close(&order->job);
-    sink_close(order->sink);
+    output_close(order->output);
     buf_release(&order->config_text);
 }
 
@@ -168,21 +173,19 @@ static enum status probe_drive(struct order *order, struct error *err) {
     return status;
 }
 
-/* How to go on after a stop; an interrupted job has no journal yet. */
+/* How to go on after a stop. */
 static void note_stop(const struct order *order) {
     const struct job_outcome *outcome = &order->outcome;
     size_t lines = outcome->rows_done + outcome->rows_failed;
     const char *s = lines == 1 ? "" : "s";
-    if (!sink_is_file(order->sink))
+    if (!output_is_file(order->output))
         log_note("stopped with %zu result%s written; what went to a stream cannot be resumed",
                  lines, s);
-    else if (lines == 0)
-        log_note("stopped before the first result: run the same command again");
+    else if (!output_has_journal(order->output))
+        log_note("stopped before anything was run: the same command begins");
     else
-        log_note("stopped with %zu result%s in %s; the same command%s starts again from the "
-                 "beginning (a job cannot be resumed in this version)",
-                 lines, s, order->settings.output,
-                 order->settings.overwrites ? "" : " with --overwrite");
+        log_note("stopped with %zu result%s in %s: the same command%s goes on from here", lines, s,
+                 order->settings.output, order->settings.overwrites ? " without --overwrite" : "");
 }
 
 static enum status run(int argc, char **argv, struct order *order, struct error *err) {
@@ -192,15 +195,25 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
         signals_time_box(order->settings.time_box_seconds);
     TRY(check_is_no_input(&order->settings, "--metrics", order->settings.metrics, err));
     TRY(check_is_no_input(&order->settings, "--output", order->settings.output, err));
-    TRY(open_sink(order, err));
+    TRY(open_output(order, err));
+    TRY(output_recall(order->output, &order->settings, err));
     TRY(open_job(order, err));
+    TRY(go_on(order, err));
+    if (output_is_complete(order->output)) {
+        TRY(output_read_code(order->output, &order->code, err));
+        log_note("%s is complete: there is nothing to do", order->settings.output);
+        return SL_OK;
+    }
+    TRY(job_look(&order->job, err));
     bool has_work = order->job.totals.count > 0;
     if (has_work) {
         TRY(job_plan(&order->job, &order->plan, err));
         TRY(note_plan(order, err));
         TRY(probe_drive(order, err));
     }
-    return job_run(&order->job, has_work ? &order->plan : NULL, order->sink, &order->outcome, err);
+    TRY(job_run(&order->job, has_work ? &order->plan : NULL, order->output, &order->outcome, err));
+    order->code = order->outcome.rows_failed > 0 ? 1 : 0;
+    return SL_OK;
 }
 
 int cmd_run(int argc, char **argv) {
@@ -211,12 +224,11 @@ int cmd_run(int argc, char **argv) {
     buf_init(&order.config_text);
     enum status status = run(argc, argv, &order, &err);
     bool is_stopped = status == SL_ERR_STOPPED && err.text[0] != '\0';
-    if (is_stopped && order.sink != NULL)
+    if (is_stopped && order.output != NULL)
         note_stop(&order);
-    int code = is_stopped                      ? signals_exit_code()
-               : status != SL_OK               ? cmd_fail(status, &err)
-               : order.outcome.rows_failed > 0 ? 1
-                                               : 0;
+    int code = is_stopped        ? signals_exit_code()
+               : status != SL_OK ? cmd_fail(status, &err)
+                                 : order.code;
     clear(&order);
     return code;
 }
@@ -224,6 +236,7 @@ int cmd_run(int argc, char **argv) {
 static enum status plan(int argc, char **argv, struct order *order, struct error *err) {
     TRY(read_options(argc, argv, FOR_PLAN, order, err));
     TRY(open_job(order, err));
+    TRY(job_look(&order->job, err));
     TRY(job_plan(&order->job, &order->plan, err));
     struct buf text;
     buf_init(&text);

@@ -3,6 +3,7 @@
 #ifndef SLUICE_CLI_OPTIONS_H
 #define SLUICE_CLI_OPTIONS_H
 
+#include "job/fingerprint.h"
 #include "plan/settings.h"
 
 /* Defaults of bench: the formats of most published models, one of each way to store scales. */
@@ -58,6 +59,10 @@ void options_defaults(struct settings *settings);
 enum status options_parse(int argc, char **argv, enum command_bit command,
                           struct settings *settings, const char **operands, size_t operands_max,
                           size_t *operand_count, struct buf *config_text, struct error *err);
+/* Adds what the settings say of every option that is in the fingerprint, as a name and a value in
+ * words. Not of precision and kernels: what was chosen for them counts, not how. option_words.c. */
+enum status options_fingerprint(const struct settings *settings, struct fingerprint *fingerprint,
+                                struct error *err);
 void options_help(enum command_bit command, struct buf *out); /* the option list of a command */
 /* "3G", "512M", "4096", up to SIZE_VALUE_MAX; "90s", "30m", "8h". option_units.c. */
 #define SIZE_VALUE_MAX 0x1p62

@@ -125,6 +125,8 @@ enum status engine_admit(struct engine *engine, const struct seq_request *reques
     struct seq *seq;
     for (size_t i = 0; i < request->prompt_count; i++)
         must(request->prompt[i] < engine->model->config.vocabulary); /* the caller refuses rows */
+    for (size_t i = 0; i < request->answer_count; i++)
+        must(request->answer[i] < engine->model->config.vocabulary);
     TRY(seq_new(request, &seq, err));
     sched_admit(&engine->sched, seq);
     return SL_OK;
@@ -215,8 +217,8 @@ static void engine_count_tokens(const struct engine *engine, struct pass_report 
     const struct sched *sched = &engine->sched;
     for (size_t i = 0; i < sched->pick_count; i++) {
         const struct sched_pick *pick = &sched->picks[i];
-        size_t prompt = pick->seq->prompt_count, end = pick->first + pick->count;
-        size_t decode = end > prompt ? (pick->first > prompt ? pick->count : end - prompt) : 0;
+        size_t given = pick->seq->given_count, end = pick->first + pick->count;
+        size_t decode = end > given ? (pick->first > given ? pick->count : end - given) : 0;
         report->decode_tokens += decode;
         report->prefill_tokens += pick->count - decode;
     }

@@ -20,6 +20,8 @@ static enum status fill(struct seq *seq, const struct seq_request *request, stru
         return error_memory(err, room, "the tokens of a row");
     seq->pages[KV_WINDOW].numbers = numbers + seq->pages_cap;
     memcpy(seq->tokens, request->prompt, request->prompt_count * sizeof *seq->tokens);
+    for (size_t i = 0; i < request->answer_count; i++)
+        seq->tokens[request->prompt_count + i] = request->answer[i];
     if (!request->wants_logprobs)
         return SL_OK;
     seq->logprobs = mem_new(request->max_tokens, sizeof *seq->logprobs);
@@ -28,18 +30,27 @@ static enum status fill(struct seq *seq, const struct seq_request *request, stru
         return error_memory(err, tops, "the log probabilities of a row");
     for (size_t i = 0; i < request->max_tokens; i++)
         seq->logprobs[i].top = seq->tops + i * request->logprobs_count;
+    for (size_t i = 0; i < request->answer_count; i++) {
+        const struct token_logprobs *entry = &request->answer_logprobs[i];
+        seq->logprobs[i].id = entry->id;
+        seq->logprobs[i].logprob = entry->logprob;
+        for (size_t t = 0; t < request->logprobs_count; t++)
+            seq->logprobs[i].top[t] = entry->top[t];
+    }
     return SL_OK;
 }
 
 enum status seq_new(const struct seq_request *request, struct seq **out, struct error *err) {
     must(request->prompt_count >= 1);
     must(request->max_tokens >= 1);
+    must(request->answer_count < request->max_tokens);
     struct seq *seq = mem_new(1, sizeof *seq);
     if (!seq)
         return error_memory(err, sizeof *seq, "a row");
     seq->user = request->user;
     seq->key = request->key;
-    seq->prompt_count = seq->token_count = request->prompt_count;
+    seq->prompt_count = request->prompt_count;
+    seq->given_count = seq->token_count = request->prompt_count + request->answer_count;
     seq->max_tokens = request->max_tokens;
     seq->sampling = request->sampling;
     seq->logprobs_count = request->logprobs_count;

@@ -29,8 +29,9 @@ struct seq {
     uint64_t key;     /* of the row's id: for the generator */
     uint32_t *tokens; /* prompt, then generated; room for prompt_count + max_tokens */
     size_t prompt_count, token_count;
-    size_t max_tokens; /* of the answer; >= 1 */
-    size_t computed;   /* tokens whose keys and values are in the pages */
+    size_t given_count; /* prompt, and tokens of an answer that was begun before */
+    size_t max_tokens;  /* of the answer; >= 1 */
+    size_t computed;    /* tokens whose keys and values are in the pages */
     struct seq_pages pages[KV_GROUPS];
     size_t pages_cap; /* pages for prompt_count + max_tokens positions */
     struct sampling sampling;
@@ -52,6 +53,12 @@ struct seq_request {
     struct sampling sampling;
     size_t logprobs_count;
     bool wants_logprobs, ignores_eos;
+    /* Of an answer that an earlier run has begun: its tokens so far, fewer than max_tokens, none of
+     * which ended it; copied, with their logprobs where those are wanted. They are computed like a
+     * prompt, and the row goes on behind them with the same bits. */
+    const uint32_t *answer;
+    const struct token_logprobs *answer_logprobs; /* [answer_count]; NULL unless wanted */
+    size_t answer_count;
 };
 
 /* SL_ERR_ENV when memory is out. */

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
 
 void job_slot_init(struct job_slot *slot) {
@@ -151,7 +152,6 @@ static enum status look_at_row(struct job *job, size_t index, struct job_slot *s
         return status;
     }
     TRY(notes_add(notes, &job->rows, index, &slot->row, err));
-    job->fingerprint = (job->fingerprint ^ str_hash(buf_str(&slot->line))) * 0x100000001B3u;
     job->lacks[slot->lack]++;
     job->looked[index].mark = slot->look.mark;
     if (status == SL_ERR_ROW)
@@ -171,6 +171,8 @@ static enum status look_at_rows(struct job *job, struct job_slot *slot, struct n
     for (size_t i = 0; i < job->rows.count; i++) {
         if (job->should_stop != NULL && job->should_stop())
             return error_set(err, SL_ERR_STOPPED, "stopped while looking at the rows");
+        if (job->output != NULL && output_has_line(job->output, i))
+            continue;
         TRY(look_at_row(job, i, slot, notes, err));
     }
     notes_warn(notes);
@@ -204,12 +206,13 @@ static enum status check_lacks(const struct job *job, struct error *err) {
     };
     static const char *const what[LACK_COUNT] = {
         [LACK_TOKENIZER] = "text", [LACK_TEMPLATE] = "messages"};
+    bool has_answers = job->output != NULL && output_counts(job->output).rows_done > 0;
     for (enum lack lack = LACK_TOKENIZER; lack < LACK_COUNT; lack++) {
         size_t count = job->lacks[lack];
         bool is_plain = lack == LACK_TEMPLATE && model->template_error.status == SL_OK;
         if (count == 0)
             continue;
-        if (job->totals.count == 0 && !is_plain)
+        if (job->totals.count == 0 && !is_plain && !has_answers)
             return error_set(err, SL_ERR_ENV, "%s: no row can run", why[lack]);
         log_warning("%s: %zu row%s of %s %s", why[lack], count, count == 1 ? "" : "s", what[lack],
                     count == 1 ? "is an error" : "are errors");
@@ -228,14 +231,26 @@ static void use_models_sampling(struct settings *settings, const struct config *
         settings->top_k = config->top_k;
 }
 
-/* OPEN: the whole fingerprint (every option and file that can change a line) comes with the
- * journal; until then it only makes the ids of Batch lines. */
-static void begin_fingerprint(struct job *job) {
-    const struct settings *settings = &job->settings;
-    uint64_t hash = str_hash(str_from(job->model->config.family)) ^ model_weights_bytes(job->model);
-    hash = hash * 0x100000001B3u ^ (uint64_t)settings->max_tokens;
-    hash = hash * 0x100000001B3u ^ (uint64_t)settings->seed;
-    job->fingerprint = hash * 0x100000001B3u ^ str_hash(str_from(settings->system));
+static enum status add_hashed(struct job *job, const char *name, const char *what, uint64_t hash,
+                              struct error *err) {
+    char text[160];
+    snprintf(text, sizeof text, "%.100s (%016llx)", what, (unsigned long long)hash);
+    return fingerprint_add(&job->fingerprint, str_from(name), str_from(text), err);
+}
+
+/* What is known of the job without a look at its rows; options are the caller's to add. */
+static enum status begin_fingerprint(struct job *job, struct error *err) {
+    const struct model *model = job->model;
+    const char *slash = strrchr(model->path, '/');
+    char count[48];
+    snprintf(count, sizeof count, "%zu", job->rows.count);
+    TRY(add_hashed(job, "rows", count, job->rows.hash, err));
+    TRY(fingerprint_add(&job->fingerprint, STR("model name"),
+                        str_from(slash != NULL && slash[1] != '\0' ? slash + 1 : model->path),
+                        err));
+    TRY(add_hashed(job, "chat template", model->template_source, str_hash(model->template_text),
+                   err));
+    return fingerprint_add_model(&job->fingerprint, model, err);
 }
 
 /* Whether the model's files have a tokenizer, be it one that cannot be used. */
@@ -265,6 +280,7 @@ enum status job_check_tokenizer(const struct model *model, bool wants_token_ids,
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err) {
     *job = (struct job){.settings = *settings, .should_stop = should_stop};
+    fingerprint_init(&job->fingerprint);
     enum status status =
         rows_file_open(settings->rows, (uint64_t)settings->limit, (uint64_t)settings->shard_index,
                        (uint64_t)settings->shard_count, &job->rows, err);
@@ -277,14 +293,17 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
     if (status == SL_OK) {
         use_models_sampling(&job->settings, &job->model->config);
         job->totals.specials_are_text = strcmp(settings->content_specials, "text") == 0;
-        begin_fingerprint(job);
-        status = first_look(job, err);
+        status = begin_fingerprint(job, err);
     }
-    if (status == SL_OK)
-        status = check_lacks(job, err);
     if (status != SL_OK)
         job_close(job);
     return status;
+}
+
+enum status job_look(struct job *job, struct error *err) {
+    must(job->looked == NULL);
+    TRY(first_look(job, err));
+    return check_lacks(job, err);
 }
 
 /* ---- the plan */
@@ -347,5 +366,6 @@ void job_close(struct job *job) {
     mem_free(job->looked);
     model_close(job->model);
     rows_file_close(&job->rows);
+    fingerprint_release(&job->fingerprint);
     *job = (struct job){0};
 }

@@ -1,20 +1,22 @@
 /* A job: rows in, results out. The main loop and what run, plan, render share. One thread.
  *
- *   job_open (model, rows, first look: every row parsed, rendered, counted) -> plan_make -> job_run
+ *   job_open (model, where the rows lie, fingerprint)
+ *       -> job_look (every row that has no result yet parsed, rendered, counted) -> job_plan ->
+ * job_run
  */
 #ifndef SLUICE_JOB_JOB_H
 #define SLUICE_JOB_JOB_H
 
+#include "job/output.h"
 #include "job/row.h"
 #include "job/rows_file.h"
-#include "job/sink.h"
 #include "model/model.h"
 #include "plan/plan.h"
 
 #include <stdio.h>
 
 struct job_row {
-    uint32_t prompt_tokens; /* 0: the row is an error */
+    uint32_t prompt_tokens; /* 0: the row is an error, or has its result already */
     uint32_t max_tokens;    /* cut to the context */
     uint32_t mark;          /* of the line's text: tells when it reads differently later */
 };
@@ -31,16 +33,22 @@ struct job {
     size_t lacks[LACK_COUNT]; /* rows that are errors for want of it */
     struct plan_fit fit;      /* tokens_max 0: no row is too long for the budget */
     size_t too_long;          /* rows that are */
-    uint64_t fingerprint;
+    struct fingerprint fingerprint;
+    const struct output
+        *output; /* of a job that goes on: rows that it has are passed over; NULL: none
+                  */
     bool (*should_stop)(void);
 };
 
-/* SL_ERR_INPUT: rows missing, duplicate ids (both lines named). Broken rows are no error here.
- * Warns once about unknown members, and about rows that the model has no tokenizer or template for;
- * when no row can run for that reason, SL_ERR_ENV with it. */
+/* SL_ERR_INPUT: no rows file. SL_ERR_ENV: no model. The fingerprint has the rows, the model and its
+ * template; the caller adds the options. */
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err);
 void job_close(struct job *job);
+/* The first look. SL_ERR_INPUT: duplicate ids (both lines named). Broken rows are no error here.
+ * Warns once about unknown members, and about rows that the model has no tokenizer or template for;
+ * when no row can run for that reason, SL_ERR_ENV with it. */
+enum status job_look(struct job *job, struct error *err);
 
 /* Makes the plan. Rows that the budget could not hold even alone become errors, with a warning
  * (job->too_long counts them); when that is every row the job is refused, as by plan_make. */
@@ -51,13 +59,14 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err);
 enum status job_check_tokenizer(const struct model *model, bool wants_token_ids, struct error *err);
 
 struct job_outcome {
-    size_t rows_done, rows_failed;
-    bool is_complete; /* every row has its line, in the order asked for */
+    size_t rows_done, rows_failed; /* of the whole job, those of earlier runs too */
+    bool is_complete;              /* every row has its line, in the order asked for */
 };
 /* Runs by the plan (NULL when totals.count is 0: there are error lines to write, if anything) into
- * an opened sink. outcome is filled in any case. SL_ERR_STOPPED: interrupted, finished rows are on
- * disk; with an empty text: the reader of our output has gone, which is no news. */
-enum status job_run(struct job *job, const struct plan *plan, struct sink *sink,
+ * an output that is open, and loaded if it resumes. outcome is filled in any case. SL_ERR_STOPPED:
+ * interrupted, finished rows are on disk; with an empty text: the reader of our output has gone,
+ * which is no news. */
+enum status job_run(struct job *job, const struct plan *plan, struct output *output,
                     struct job_outcome *outcome, struct error *err);
 
 /* Room for one row at a time: its line, what was parsed, its prompt. */

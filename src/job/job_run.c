@@ -1,10 +1,10 @@
 /* Owns the main loop: rows are admitted in order, passes run, finished rows become result lines.
  *
- *   error rows -> [ admit while it fits -> pass -> (token, done) -> result lines ] -> ordered file
+ *   error rows -> [ admit while it fits -> pass -> (token, done) -> commit ] -> ordered file
  *
- * The first rows in are the shortest, so that answers come early; then file order. A row's line is
- * in the sink before the row counts as done. Refuses to go on when a row reads differently from the
- * first look: the plan would no longer hold. */
+ * The first rows in are those that an earlier run has begun, then the shortest, so that answers
+ * come early; then file order. A row's line is committed before the row counts as done. Refuses to
+ * go on when a row reads differently from the first look: the plan would no longer hold. */
 #include "job/job.h"
 
 #include "engine/engine.h"
@@ -14,6 +14,7 @@
 #include "plan/rates.h"
 #include "text/stop.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +26,20 @@ struct live {
     size_t index, place;
     size_t prompt_tokens, max_tokens;
     struct stop stop;
+    bool is_recorded; /* tokens of it are in the journal, or will be with the next commit */
+    uint64_t record;  /* the first one that they are in; 0: not committed yet */
+};
+
+/* What the next commit makes done. */
+struct ended {
+    size_t rows_done, rows_failed;
+    uint64_t prompt_tokens, completion_tokens;
 };
 
 struct run {
     struct job *job;
     const struct plan *plan;
-    struct sink *sink;
+    struct output *output;
     struct team *team;
     struct backend *backend;
     struct layout layout;
@@ -39,15 +48,56 @@ struct run {
     struct progress *progress;
     struct result_context context;
     struct progress_state state;
+    struct ended ended;
+    struct error token_error; /* of a token that could not be kept */
     struct job_slot slot;
     uint32_t *order; /* rows that can run, in the order of admission */
     size_t order_count, next;
+    size_t begun_count; /* of these the first, which an earlier run has begun */
     struct live **live; /* [plan.batch]; NULL: a free place */
     struct buf text, line;
 };
 
 static bool should_stop(const struct run *run) {
     return run->job->should_stop != NULL && run->job->should_stop();
+}
+
+/* ---- what is on the disk counts */
+
+/* Records of tokens that only rows with a line stand in are not needed any more. */
+static enum status forget(struct run *run, struct error *err) {
+    uint64_t first = UINT64_MAX;
+    if (run->next < run->begun_count)
+        first = output_first_record(run->output);
+    for (size_t i = 0; i < run->plan->batch; i++) {
+        const struct live *live = run->live[i];
+        if (live != NULL && live->record > 0 && live->record < first)
+            first = live->record;
+    }
+    return first == UINT64_MAX ? SL_OK : output_forget_before(run->output, first, err);
+}
+
+static enum status commit(struct run *run, struct error *err) {
+    uint64_t record;
+    if (run->token_error.status != SL_OK) {
+        if (err != NULL)
+            *err = run->token_error;
+        return run->token_error.status;
+    }
+    TRY(output_commit(run->output, &record, err));
+    run->state.rows_done += run->ended.rows_done;
+    run->state.rows_failed += run->ended.rows_failed;
+    run->state.prompt_tokens += run->ended.prompt_tokens;
+    run->state.completion_tokens += run->ended.completion_tokens;
+    run->ended = (struct ended){0};
+    if (run->plan == NULL || record == 0)
+        return SL_OK;
+    for (size_t i = 0; i < run->plan->batch; i++) {
+        struct live *live = run->live[i];
+        if (live != NULL && live->is_recorded && live->record == 0)
+            live->record = record;
+    }
+    return forget(run, err);
 }
 
 /* ---- rows that cannot run */
@@ -57,9 +107,9 @@ static enum status write_error(struct run *run, size_t index, const struct row *
     buf_clear(&run->line);
     result_error_line(&run->context, row, error, row->code, &run->line);
     TRY(buf_status(&run->line, "an error line", err));
-    TRY(sink_write(run->sink, index, buf_str(&run->line), err));
-    run->state.rows_failed++;
-    return SL_OK;
+    TRY(output_add_line(run->output, index, true, buf_str(&run->line), err));
+    run->ended.rows_failed++;
+    return output_is_full(run->output) ? commit(run, err) : SL_OK;
 }
 
 /* Whether the line just loaded reads differently from the first look: its id, its answer or its
@@ -78,7 +128,7 @@ static enum status write_error_rows(struct run *run, struct error *err) {
     const struct job *job = run->job;
     for (size_t i = 0; i < job->rows.count; i++) {
         struct error why;
-        if (job->looked[i].prompt_tokens > 0)
+        if (job->looked[i].prompt_tokens > 0 || output_has_line(run->output, i))
             continue;
         if (should_stop(run))
             return error_set(err, SL_ERR_STOPPED, "stopped");
@@ -92,7 +142,7 @@ static enum status write_error_rows(struct run *run, struct error *err) {
         }
         TRY(write_error(run, i, &run->slot.row, &why, err));
     }
-    return SL_OK;
+    return commit(run, err);
 }
 
 /* ---- order and admission */
@@ -101,12 +151,17 @@ static uint64_t length_of(const struct job_row *looked) {
     return (uint64_t)looked->prompt_tokens + looked->max_tokens;
 }
 
+static bool is_new(const struct run *run, size_t index) {
+    return run->job->looked[index].prompt_tokens > 0 &&
+           output_find_begun(run->output, index) == NULL;
+}
+
 /* The few shortest rows, shortest first and by line where equal, into chosen; returns how many. */
-static size_t choose_short(const struct job *job, uint32_t chosen[FIRST_SHORT_ROWS]) {
+static size_t choose_short(const struct run *run, uint32_t chosen[FIRST_SHORT_ROWS]) {
     size_t count = 0;
-    for (size_t i = 0; i < job->rows.count; i++) {
-        const struct job_row *looked = job->looked;
-        if (looked[i].prompt_tokens == 0)
+    for (size_t i = 0; i < run->job->rows.count; i++) {
+        const struct job_row *looked = run->job->looked;
+        if (!is_new(run, i))
             continue;
         size_t at = count;
         while (at > 0 && length_of(&looked[i]) < length_of(&looked[chosen[at - 1]]))
@@ -124,14 +179,20 @@ static size_t choose_short(const struct job *job, uint32_t chosen[FIRST_SHORT_RO
 static enum status make_order(struct run *run, struct error *err) {
     const struct job *job = run->job;
     uint32_t chosen[FIRST_SHORT_ROWS];
-    size_t count = choose_short(job, chosen);
+    size_t count = choose_short(run, chosen);
     run->order = mem_new(job->rows.count, sizeof *run->order);
     if (run->order == NULL)
         return error_memory(err, job->rows.count * sizeof *run->order, "the order of the rows");
+    for (size_t i = 0; i < output_counts(run->output).rows_begun; i++) {
+        size_t row = output_begun_at(run->output, i)->row;
+        if (job->looked[row].prompt_tokens > 0)
+            run->order[run->order_count++] = (uint32_t)row;
+    }
+    run->begun_count = run->order_count;
     for (size_t i = 0; i < count; i++)
         run->order[run->order_count++] = chosen[i];
     for (size_t i = 0; i < job->rows.count; i++) {
-        bool is_in = job->looked[i].prompt_tokens == 0;
+        bool is_in = !is_new(run, i);
         for (size_t c = 0; c < count && !is_in; c++)
             is_in = chosen[c] == i;
         if (!is_in)
@@ -187,7 +248,39 @@ static struct live *live_new(struct run *run, size_t index) {
     return NULL;
 }
 
+/* Whether a row can go on from what the journal has of it: the same job has written it. */
+static enum status check_begun(const struct run *run, const struct live *live,
+                               const struct begun *begun, struct error *err) {
+    uint32_t vocabulary = run->job->model->config.vocabulary;
+    bool is_right = begun->count < live->max_tokens &&
+                    (begun->logprobs != NULL) == live->row.wants_logprobs &&
+                    (begun->logprobs == NULL || begun->top_count == live->row.top_logprobs);
+    for (size_t i = 0; i < begun->count; i++)
+        is_right = is_right && begun->ids[i] < vocabulary;
+    if (is_right)
+        return SL_OK;
+    return error_set(err, SL_ERR_ENV,
+                     "%s: the journal is damaged (the tokens of line %llu are none of this job's): "
+                     "--overwrite starts again",
+                     run->job->settings.output, (unsigned long long)live->row.line);
+}
+
+/* Takes over what an earlier run has made of the row. */
+static enum status go_on(struct run *run, struct live *live, const struct begun *begun,
+                         struct seq_request *request, struct error *err) {
+    TRY(check_begun(run, live, begun, err));
+    request->answer = begun->ids;
+    request->answer_logprobs = begun->logprobs;
+    request->answer_count = begun->count;
+    for (size_t i = 0; live->stop.count > 0 && i < begun->count; i++)
+        stop_push(&live->stop, begun->ids[i]);
+    live->is_recorded = true;
+    live->record = output_first_record(run->output);
+    return SL_OK;
+}
+
 static enum status admit_row(struct run *run, size_t index, struct error *err) {
+    const struct begun *begun = output_find_begun(run->output, index);
     const struct job_row *looked = &run->job->looked[index];
     enum status status = job_load(run->job, index, &run->slot, NULL, err);
     if (status == SL_ERR_ROW)
@@ -210,7 +303,10 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
         .wants_logprobs = live->row.wants_logprobs,
         .ignores_eos = live->row.ignores_eos,
     };
-    status = engine_admit(run->engine, &request, err);
+    if (begun != NULL)
+        status = go_on(run, live, begun, &request, err);
+    if (status == SL_OK)
+        status = engine_admit(run->engine, &request, err);
     if (status != SL_OK)
         live_free(run, live);
     return status;
@@ -246,9 +342,20 @@ static enum status admit(struct run *run, struct error *err) {
 /* ---- answers */
 
 static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
-    (void)ctx;
+    struct run *run = ctx;
     struct live *live = seq->user;
-    return live->stop.count > 0 && stop_push(&live->stop, id);
+    if (live->stop.count > 0 && stop_push(&live->stop, id))
+        return true;
+    struct journal_token token = {.row = live->index, .entry = {.id = id}};
+    if (seq->wants_logprobs) {
+        token.has_logprobs = true;
+        token.top_count = seq->logprobs_count;
+        token.entry = seq->logprobs[seq_answer_count(seq) - 1];
+    }
+    if (run->token_error.status == SL_OK)
+        output_add_token(run->output, &token, &run->token_error);
+    live->is_recorded = true;
+    return false;
 }
 
 /* How many tokens of an answer begin before the cut of its stop text. */
@@ -305,10 +412,10 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     buf_clear(&run->line);
     result_line(&run->context, &result, &run->line);
     TRY(buf_status(&run->line, "a result line", err));
-    TRY(sink_write(run->sink, live->index, buf_str(&run->line), err));
-    run->state.rows_done++;
-    run->state.prompt_tokens += live->prompt_tokens;
-    run->state.completion_tokens += result.count;
+    TRY(output_add_line(run->output, live->index, false, buf_str(&run->line), err));
+    run->ended.rows_done++;
+    run->ended.prompt_tokens += live->prompt_tokens;
+    run->ended.completion_tokens += result.count;
     uint64_t unused = live->max_tokens > generated ? live->max_tokens - generated : 0;
     run->state.tokens_waiting -=
         unused < run->state.tokens_waiting ? unused : run->state.tokens_waiting;
@@ -319,6 +426,7 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
 static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
     TRY(engine_pass(run->engine, run->next < run->order_count, &report, err));
+    TRY(commit(run, err));
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
     state->tokens_waiting -=
@@ -335,7 +443,7 @@ static enum status run_passes(struct run *run, struct error *err) {
             return error_set(err, SL_ERR_STOPPED, "stopped");
         TRY(admit(run, err));
         if (engine_live(run->engine) == 0)
-            return SL_OK;
+            return commit(run, err);
         TRY(run_pass(run, err));
     }
 }
@@ -411,7 +519,8 @@ static enum status make_run(struct run *run, struct error *err) {
         return error_memory(err, run->plan->batch * sizeof(struct live *), "the rows");
     TRY(make_order(run, err));
     TRY(progress_open(&progress, &run->progress, err));
-    run->state.tokens_waiting = run->job->totals.answer_tokens;
+    uint64_t waiting = run->job->totals.answer_tokens, begun = output_counts(run->output).tokens;
+    run->state.tokens_waiting = waiting > begun ? waiting - begun : 0;
     return make_engine(run, err);
 }
 
@@ -437,25 +546,48 @@ static const char *model_name(const char *path) {
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
+/* What a run that goes on takes over: see output_recall. */
+static enum status begin_output(struct run *run, struct error *err) {
+    const struct job *job = run->job;
+    struct fingerprint state;
+    char clock[32];
+    fingerprint_init(&state);
+    snprintf(clock, sizeof clock, "%lld", (long long)job->settings.epoch);
+    enum status status = fingerprint_add(&state, STR("clock"), str_from(clock), err);
+    if (status == SL_OK)
+        status = fingerprint_add(&state, STR("clock is UTC"),
+                                 job->settings.has_epoch ? STR("yes") : STR("no"), err);
+    if (status == SL_OK && run->plan != NULL)
+        status = fingerprint_add(&state, STR("kernels"), str_from(run->plan->kernels), err);
+    if (status == SL_OK && run->plan != NULL)
+        status = fingerprint_add(&state, STR("precision"), str_from(run->plan->precision), err);
+    if (status == SL_OK)
+        status = output_begin(run->output, &job->fingerprint, &state, job->rows.count, err);
+    fingerprint_release(&state);
+    return status;
+}
+
 /* All that can fail before the output is touched, then the job. */
 static enum status run_all(struct run *run, struct error *err) {
     if (run->plan != NULL)
         TRY(make_run(run, err));
-    TRY(sink_begin(run->sink, run->job->rows.count, err));
+    TRY(begin_output(run, err));
     TRY(write_error_rows(run, err));
     if (run->plan != NULL)
         TRY(run_passes(run, err));
-    return sink_finish(run->sink, err);
+    return output_finish(run->output, run->state.rows_failed > 0 ? 1 : 0, err);
 }
 
-enum status job_run(struct job *job, const struct plan *plan, struct sink *sink,
+enum status job_run(struct job *job, const struct plan *plan, struct output *output,
                     struct job_outcome *outcome, struct error *err) {
     must((plan == NULL) == (job->totals.count == 0));
-    struct run run = {.job = job, .plan = plan, .sink = sink};
+    struct run run = {.job = job, .plan = plan, .output = output};
+    run.state.rows_done = output_counts(output).rows_done;
+    run.state.rows_failed = output_counts(output).rows_failed;
     run.context = (struct result_context){
         .tokenizer = job->model->tokenizer,
         .model_name = model_name(job->model->path),
-        .fingerprint = job->fingerprint,
+        .fingerprint = fingerprint_hash(&job->fingerprint),
         .created = job->settings.epoch,
     };
     job_slot_init(&run.slot);

@@ -29,7 +29,7 @@ static const char tokenizer_json[] =
 static const uint32_t followers[TINY_HIDDEN] = {1, 0, 0, 4, 5, 6, 2, 0};
 
 static struct tiny tiny;
-static char rows_path[160], out_path[160];
+static char rows_path[160], out_path[160], journal_path[160];
 static size_t stops_after; /* should_stop says yes after so many questions; 0: never */
 
 static bool should_stop(void) {
@@ -52,13 +52,19 @@ static int make_model(void **state) {
     tiny_write_text(&tiny, "tokenizer.json", tokenizer_json);
     tiny_path(&tiny, "rows.jsonl", rows_path, sizeof rows_path);
     tiny_path(&tiny, "out.jsonl", out_path, sizeof out_path);
+    tiny_path(&tiny, "out.jsonl.sluice", journal_path, sizeof journal_path);
     return 0;
+}
+
+static void remove_output(void) {
+    unlink(out_path);
+    journal_remove(journal_path);
 }
 
 static int remove_model(void **state) {
     (void)state;
     unlink(rows_path);
-    unlink(out_path);
+    remove_output();
     tiny_end(&tiny);
     return 0;
 }
@@ -85,24 +91,42 @@ static struct settings defaults(void) {
     };
 }
 
+static enum status begin_job(struct job *job, struct output *output, struct error *err) {
+    TRY(output_recall(output, &job->settings, err));
+    TRY(output_check(output, &job->fingerprint, err));
+    if (!output_resumes(output) || output_is_complete(output))
+        return SL_OK;
+    job->output = output;
+    return output_load(output, job->rows.count, err);
+}
+
 static enum status run_job(const struct settings *settings, struct job_outcome *outcome,
                            struct error *err) {
     struct sink_options options = {settings->output, settings->overwrites, true, {NULL}};
-    struct sink *sink;
+    struct output *output;
     struct job job;
     struct plan plan;
     *outcome = (struct job_outcome){0};
-    TRY(sink_open(&options, &sink, err));
+    TRY(output_open(&options, &output, err));
     enum status status = job_open(settings, should_stop, &job, err);
     if (status == SL_OK) {
+        status = begin_job(&job, output, err);
+        if (status == SL_OK && output_is_complete(output)) {
+            job_close(&job);
+            output_close(output);
+            outcome->is_complete = true;
+            return SL_OK;
+        }
+        if (status == SL_OK)
+            status = job_look(&job, err);
         bool has_work = job.totals.count > 0;
-        if (has_work)
+        if (status == SL_OK && has_work)
             status = job_plan(&job, &plan, err);
         if (status == SL_OK)
-            status = job_run(&job, has_work ? &plan : NULL, sink, outcome, err);
+            status = job_run(&job, has_work ? &plan : NULL, output, outcome, err);
         job_close(&job);
     }
-    sink_close(sink);
+    output_close(output);
     return status;
 }
 
@@ -236,6 +260,7 @@ static void first_look_counts_tokens_and_cuts_to_the_context(void **state) {
                     "{\"prompt_ids\": [3, 3, 3]}\n{\"prompt\": \"dd\", \"max_tokens\": 30, "
                     "\"logprobs\": true, \"top_logprobs\": 4}\n{}\n");
     assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+    assert_int_equal(job_look(&job, &err), SL_OK);
     assert_int_equal(job.totals.count, 2);
     assert_int_equal(job.totals.prompt_tokens, 5);
     assert_int_equal(job.totals.answer_tokens, 61 + 30);
@@ -261,11 +286,14 @@ static void the_same_id_twice_names_both_lines(void **state) {
     };
     for (size_t i = 0; i < 3; i++) {
         tiny_write_text(&tiny, "rows.jsonl", files[i]);
-        assert_int_equal(job_open(&settings, NULL, &job, &err), SL_ERR_INPUT);
+        assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+        assert_int_equal(job_look(&job, &err), SL_ERR_INPUT);
         assert_non_null(strstr(err.text, "lines 1 and 3 have the same id"));
+        job_close(&job);
     }
     tiny_write_text(&tiny, "rows.jsonl", "{\"id\": \"2\"}\n{\"id\": 2}\n{\"id\": 1}\n");
-    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK); /* texts are no numbers */
+    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+    assert_int_equal(job_look(&job, &err), SL_OK); /* texts are no numbers */
     job_close(&job);
 }
 
@@ -276,7 +304,7 @@ static void a_stop_leaves_whole_lines(void **state) {
     settings.batch = 2;
     write_endings();
     size_t lines_most = 0;
-    unlink(out_path);
+    remove_output();
     for (size_t after = 1;; after++) {
         struct job_outcome outcome;
         struct error err = {0};
@@ -301,7 +329,7 @@ static void a_stop_leaves_whole_lines(void **state) {
         assert_true(after < 20 || lines == outcome.rows_done); /* later than the first look */
         lines_most = lines > lines_most ? lines : lines_most;
         buf_release(&text);
-        unlink(out_path);
+        remove_output();
     }
     assert_true(lines_most > 4);
     assert_results(endings_results);
@@ -311,7 +339,7 @@ static void rows_that_change_while_the_job_runs_end_it(void **state) {
     (void)state;
     struct settings settings = defaults();
     struct sink_options options = {out_path, true, true, {NULL}};
-    struct sink *sink;
+    struct output *output;
     struct job job;
     struct plan plan;
     struct job_outcome outcome;
@@ -323,17 +351,18 @@ static void rows_that_change_while_the_job_runs_end_it(void **state) {
         "{\"id\": \"a\", \"prompt_ids\": [4]}\n", "{\"id\": \"f\"}\n"};
     for (size_t i = 0; i < sizeof after / sizeof after[0]; i++) {
         tiny_write_text(&tiny, "rows.jsonl", before[i == 3]);
-        assert_int_equal(sink_open(&options, &sink, &err), SL_OK);
+        assert_int_equal(output_open(&options, &output, &err), SL_OK);
         assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+        assert_int_equal(job_look(&job, &err), SL_OK);
         assert_int_equal(plan_make(job.model, &settings, &job.totals, &plan, &err), SL_OK);
         FILE *file = fopen(rows_path, "r+");
         assert_non_null(file);
         assert_true(fputs(after[i], file) >= 0);
         assert_int_equal(fclose(file), 0);
-        assert_int_equal(job_run(&job, &plan, sink, &outcome, &err), SL_ERR_ENV);
+        assert_int_equal(job_run(&job, &plan, output, &outcome, &err), SL_ERR_ENV);
         assert_non_null(strstr(err.text, "line 1 was changed"));
         job_close(&job);
-        sink_close(sink);
+        output_close(output);
     }
 }
 

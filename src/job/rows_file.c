@@ -15,9 +15,15 @@ struct scan {
     struct line line;
     bool has_content;  /* other than white space */
     bool ends_with_cr; /* the last byte so far */
+    uint64_t hash;     /* of the line so far */
     uint64_t seen;     /* rows before --limit and --shard */
     uint64_t limit, shard_index, shard_count;
 };
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    return hash ^ (hash >> 29);
+}
 
 static enum status end_line(struct rows_file *rows, struct scan *scan, struct error *err) {
     if (scan->has_content) {
@@ -31,20 +37,25 @@ static enum status end_line(struct rows_file *rows, struct scan *scan, struct er
             if (!mem_grow((void **)&rows->lines, &rows->cap, rows->count + 1, sizeof line))
                 return error_memory(err, (rows->count + 1) * sizeof line, "the places of the rows");
             rows->lines[rows->count++] = line;
+            rows->hash = mix(mix(rows->hash, line.number), scan->hash);
         }
     }
     scan->line.offset += scan->line.bytes + 1;
     scan->line.bytes = 0;
     scan->line.number++;
+    scan->hash = 0;
     scan->has_content = scan->ends_with_cr = false;
     return SL_OK;
 }
 
 static enum status scan_window(struct rows_file *rows, struct scan *scan, struct str window,
                                struct error *err) {
+    size_t begin = 0; /* of the line's part in this window */
     for (size_t i = 0; i < window.len; i++) {
         char c = window.data[i];
         if (c == '\n') {
+            scan->hash = mix(scan->hash, str_hash(str_cut(window, begin, i)));
+            begin = i + 1;
             TRY(end_line(rows, scan, err));
             continue;
         }
@@ -52,6 +63,8 @@ static enum status scan_window(struct rows_file *rows, struct scan *scan, struct
         scan->ends_with_cr = c == '\r';
         scan->has_content = scan->has_content || (c != ' ' && c != '\t' && c != '\r');
     }
+    if (begin < window.len)
+        scan->hash = mix(scan->hash, str_hash(str_cut(window, begin, window.len)));
     return SL_OK;
 }
 

@@ -16,6 +16,7 @@ struct rows_file {
     struct file *file;
     struct line *lines; /* not blank; after --limit and --shard */
     size_t count, cap;
+    uint64_t hash; /* of those lines, all their bytes and numbers */
 };
 
 /* SL_ERR_INPUT when path is missing or no regular file. A BOM is skipped. limit 0: all; shard_count

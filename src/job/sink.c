@@ -4,12 +4,15 @@
  * Invariants of a regular file: (1) it holds whole lines alone, a torn one is cut off again
  * (write_file); (2) a line that sink_write has accepted is never lost: the ordered file replaces
  * the other only when it is complete and on the disk (order_lines); (3) nobody else's content is
- * touched without `overwrites` (sink_open). The lock is the kernel's (fcntl), so that a killed run
- * leaves none behind. Streams and devices are written to and nothing else. */
+ * touched without `overwrites` (sink_open, sink_check). The lock is the kernel's (fcntl), so that a
+ * killed run leaves none behind. Streams and devices are written to and nothing else. What an
+ * earlier run has written is told by the journal and compared, never trusted. */
 #include "job/sink.h"
 
 #include "base/fault.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "io/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +24,6 @@
 #include <unistd.h>
 
 #define COPY_BYTES ((size_t)256 << 10)
-#define BESIDE_BYTES (PATH_MAX + 16)
 #define OPEN_TRIES 16 /* another run may replace or remove the file while we open it */
 
 struct place {
@@ -37,9 +39,16 @@ struct sink {
     bool is_finished; /* the job has come to its end */
     bool is_shared;   /* the process's own standard output: not ours to close */
     bool overwrites, keeps_input_order;
-    uint64_t end; /* of the last whole line */
+    uint64_t end;   /* of the last whole line */
+    uint64_t found; /* bytes of the file when it was opened */
     struct place *places;
     size_t row_count;
+    /* Of a job that goes on. */
+    uint64_t matched, matched_lines; /* what is as recalled, from the beginning */
+    bool has_differed, has_torn;     /* torn: the rest of the file begins the line that differs */
+    uint64_t *ordered;               /* [row_count] where each line stands in input order */
+    bool has_lines_in_order;
+    char *buffer; /* COPY_BYTES */
 };
 
 static enum status fail(const struct sink *sink, const char *what, int number, struct error *err) {
@@ -80,13 +89,13 @@ static enum status lock_file(struct sink *sink, bool *is_current, struct error *
     return SL_OK;
 }
 
-/* The file beside the output in which lines are put in order: nothing is there, or what a run that
- * was killed has left. Anything else is somebody's. */
-static void name_beside(const struct sink *sink, char *beside, size_t room) {
-    int length = snprintf(beside, room, "%s.sluice.tmp", sink->target);
-    must(length > 0 && (size_t)length < room);
+void sink_beside(const struct sink *sink, const char *end, char out[SL_BESIDE_BYTES]) {
+    int length = snprintf(out, SL_BESIDE_BYTES, "%s%s", sink->target, end);
+    must(length > 0 && (size_t)length < SL_BESIDE_BYTES);
 }
 
+/* The file beside the output in which lines are put in order: nothing is there, or what a run that
+ * was killed has left. Anything else is somebody's. */
 static enum status check_beside(const struct sink *sink, const char *beside, struct error *err) {
     struct stat info;
     if (lstat(beside, &info) != 0)
@@ -111,22 +120,23 @@ static enum status check_file(struct sink *sink, const struct sink_options *opti
                              "%s is used by this job for something else: it cannot be the output",
                              sink->path);
     }
-    if (info->st_size > 0 && !options->overwrites)
-        return error_set(err, SL_ERR_INPUT,
-                         "%s holds something already: --overwrite starts again over it (going on "
-                         "with an unfinished job is not in this version)",
-                         sink->path);
     if (realpath(sink->path, sink->target) == NULL)
         return fail(sink, "the output cannot be found", errno, err);
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], beside[SL_BESIDE_BYTES];
+    sink_beside(sink, SL_JOURNAL_END, beside);
+    sink->found = (uint64_t)info->st_size;
+    if (sink->found > 0 && !options->overwrites && !file_exists(beside))
+        return error_set(err, SL_ERR_INPUT,
+                         "%s holds something already, and no journal of a job lies beside it: "
+                         "--overwrite starts again over it",
+                         sink->path);
     snprintf(folder, sizeof folder, "%s", sink->target);
     char *slash = strrchr(folder, '/');
     must(slash != NULL);
     slash[slash == folder ? 1 : 0] = '\0';
     if (access(folder, W_OK | X_OK) != 0)
         return fail(sink, "its folder cannot be written to", errno, err);
-    char beside[BESIDE_BYTES];
-    name_beside(sink, beside, sizeof beside);
+    sink_beside(sink, ".sluice.tmp", beside);
     return options->keeps_input_order ? check_beside(sink, beside, err) : SL_OK;
 }
 
@@ -185,12 +195,17 @@ enum status sink_open(const struct sink_options *options, struct sink **out, str
     return SL_OK;
 }
 
-enum status sink_begin(struct sink *sink, size_t row_count, struct error *err) {
+static enum status make_places(struct sink *sink, size_t row_count, struct error *err) {
     must(sink->places == NULL);
     sink->places = mem_new(row_count, sizeof *sink->places);
     if (sink->places == NULL)
         return error_memory(err, row_count * sizeof *sink->places, "the places of the results");
     sink->row_count = row_count;
+    return SL_OK;
+}
+
+enum status sink_begin(struct sink *sink, size_t row_count, struct error *err) {
+    TRY(make_places(sink, row_count, err));
     if (sink->is_file && ftruncate(sink->fd, 0) != 0)
         return fail(sink, "the old results cannot be removed", errno, err);
     return SL_OK;
@@ -234,7 +249,7 @@ static enum status write_file(struct sink *sink, struct str line, struct error *
 
 enum status sink_write(struct sink *sink, size_t index, struct str line, struct error *err) {
     must(index < sink->row_count);
-    must(sink->places[index].bytes == 0);
+    must(!sink_has_line(sink, index));
     if (sink->is_file) {
         TRY(write_file(sink, line, err));
     } else {
@@ -248,6 +263,140 @@ enum status sink_write(struct sink *sink, size_t index, struct str line, struct 
     sink->end += line.len;
     return SL_OK;
 }
+
+size_t sink_row_count(const struct sink *sink) {
+    return sink->row_count;
+}
+
+bool sink_has_line(const struct sink *sink, size_t index) {
+    return sink->places != NULL && sink->places[index].bytes > 0;
+}
+
+/* ---- what an earlier run has written */
+
+enum status sink_expect(struct sink *sink, size_t row_count, struct error *err) {
+    must(sink->is_file);
+    sink->buffer = mem_new(1, COPY_BYTES);
+    if (sink->buffer == NULL)
+        return error_memory(err, COPY_BYTES, "the results");
+    return make_places(sink, row_count, err);
+}
+
+/* How many of the first bytes of line stand in the file at offset. */
+static enum status compare(const struct sink *sink, uint64_t offset, struct str line,
+                           uint64_t *same, struct error *err) {
+    *same = 0;
+    while (*same < line.len) {
+        size_t left = line.len - (size_t)*same, wanted = left < COPY_BYTES ? left : COPY_BYTES;
+        int64_t got = file_pread(sink->fd, sink->buffer, wanted, offset + *same);
+        if (got < 0)
+            return fail(sink, "the results cannot be read", (int)-got, err);
+        if (got == 0)
+            return SL_OK;
+        for (int64_t i = 0; i < got; i++, (*same)++) {
+            if (sink->buffer[i] != line.data[*same])
+                return SL_OK;
+        }
+    }
+    return SL_OK;
+}
+
+enum status sink_recall(struct sink *sink, size_t index, struct str line, struct error *err) {
+    must(index < sink->row_count);
+    must(!sink_has_line(sink, index));
+    must(line.len > 0);
+    if (!sink->has_differed) {
+        uint64_t same;
+        TRY(compare(sink, sink->end, line, &same, err));
+        sink->has_differed = same < line.len;
+        sink->has_torn = sink->has_differed && sink->end + same == sink->found;
+        sink->matched += sink->has_differed ? 0 : line.len;
+        sink->matched_lines += !sink->has_differed;
+    }
+    sink->places[index] = (struct place){sink->end, line.len};
+    sink->end += line.len;
+    return SL_OK;
+}
+
+bool sink_is_as_recalled(const struct sink *sink) {
+    return !sink->has_differed && sink->found == sink->end;
+}
+
+static enum status make_ordered(struct sink *sink, struct error *err) {
+    uint64_t end = 0;
+    sink->ordered = mem_new(sink->row_count, sizeof *sink->ordered);
+    if (sink->ordered == NULL)
+        return error_memory(err, sink->row_count * sizeof *sink->ordered, "the results");
+    for (size_t i = 0; i < sink->row_count; end += sink->places[i++].bytes)
+        sink->ordered[i] = end;
+    sink->has_lines_in_order = sink->found == end;
+    return SL_OK;
+}
+
+enum status sink_recall_ordered(struct sink *sink, size_t index, struct str line,
+                                struct error *err) {
+    uint64_t same;
+    must(sink_has_line(sink, index));
+    if (sink->ordered == NULL)
+        TRY(make_ordered(sink, err));
+    if (!sink->has_lines_in_order)
+        return SL_OK;
+    TRY(compare(sink, sink->ordered[index], line, &same, err));
+    sink->has_lines_in_order = same == line.len;
+    return SL_OK;
+}
+
+/* What a file system may leave of a file after a power cut: its length, and no bytes. */
+static enum status is_nothing(const struct sink *sink, bool *out, struct error *err) {
+    *out = true;
+    for (uint64_t at = 0; at < sink->found && *out;) {
+        int64_t got = file_pread(sink->fd, sink->buffer, COPY_BYTES, at);
+        if (got < 0)
+            return fail(sink, "the results cannot be read", (int)-got, err);
+        for (int64_t i = 0; i < got; i++)
+            *out = *out && sink->buffer[i] == '\0';
+        at += got > 0 ? (uint64_t)got : sink->found;
+    }
+    return SL_OK;
+}
+
+enum status sink_check(const struct sink *sink, const char *journal, struct error *err) {
+    bool has_nothing;
+    if (sink->found == 0 || sink->matched > 0 || sink->has_torn || sink->has_lines_in_order)
+        return SL_OK;
+    TRY(is_nothing(sink, &has_nothing, err));
+    if (has_nothing)
+        return SL_OK;
+    return error_set(err, SL_ERR_INPUT,
+                     "%s holds something else than the results of the job in %s: move it away and "
+                     "the job goes on, or --overwrite starts again over both",
+                     sink->path, journal);
+}
+
+enum status sink_repair(struct sink *sink, uint64_t *lines, struct error *err) {
+    *lines = sink->matched_lines;
+    if (sink->has_lines_in_order) {
+        *lines = UINT64_MAX;
+        return SL_OK;
+    }
+    sink->end = sink->matched;
+    if (sink->found <= sink->end)
+        return SL_OK;
+    log_note("%s: %llu bytes at its end are not in the journal, such as half a line, and are cut "
+             "off",
+             sink->path, (unsigned long long)(sink->found - sink->end));
+    if (ftruncate(sink->fd, (off_t)sink->end) != 0)
+        return fail(sink, "the end of the results cannot be cut off", errno, err);
+    return SL_OK;
+}
+
+enum status sink_restore(struct sink *sink, struct str line, struct error *err) {
+    TRY(write_file(sink, line, err));
+    sink->end += line.len;
+    return SL_OK;
+}
+
+/* ---- the end */
 
 static bool is_ordered(const struct sink *sink) {
     uint64_t end = 0;
@@ -315,8 +464,8 @@ static int fill_ordered(const struct sink *sink, int to) {
 static enum status order_lines(struct sink *sink, struct error *err) {
     static const char *const what =
         "the lines cannot be put in input order and stay in order of completion";
-    char beside[BESIDE_BYTES];
-    name_beside(sink, beside, sizeof beside);
+    char beside[SL_BESIDE_BYTES];
+    sink_beside(sink, ".sluice.tmp", beside);
     if (check_beside(sink, beside, err) != SL_OK)
         return error_prefix(err, "%s", what);
     unlink(beside); /* of a run that was killed here */
@@ -340,7 +489,7 @@ enum status sink_finish(struct sink *sink, struct error *err) {
     sink->is_finished = true;
     if (!sink->is_file)
         return SL_OK;
-    if (sink->keeps_input_order && !is_ordered(sink))
+    if (sink->keeps_input_order && !sink->has_lines_in_order && !is_ordered(sink))
         return order_lines(sink, err);
     int number = sync_fd(sink->fd);
     return number == 0 ? SL_OK : fail(sink, "results cannot be written", number, err);
@@ -350,6 +499,10 @@ bool sink_is_file(const struct sink *sink) {
     return sink->is_file;
 }
 
+uint64_t sink_bytes(const struct sink *sink) {
+    return sink->is_finished ? sink->end : sink->found;
+}
+
 void sink_close(struct sink *sink) {
     if (sink == NULL)
         return;
@@ -357,5 +510,7 @@ void sink_close(struct sink *sink) {
     if (sink->fd >= 0 && !sink->is_shared)
         close(sink->fd);
     mem_free(sink->places);
+    mem_free(sink->ordered);
+    mem_free(sink->buffer);
     mem_free(sink);
 }
