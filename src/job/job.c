@@ -1,15 +1,11 @@
-/* Owns the first look of a job: every row read, parsed, rendered and counted once, in memory that
- * is constant but for a few bytes a row. Refuses duplicate ids; a row that cannot be used is
- * counted and gets its line when the job runs. */
+/* Owns what a job is before it runs: its rows and model, its fingerprint, how one row is read and
+ * prepared, and which rows the plan's budget cannot hold. The first look is job_look.c's. */
 #include "job/job.h"
 
 #include "base/log.h"
-#include "engine/kv.h"
-#include "job/notes.h"
 #include "job/prompt.h"
 
 #include <limits.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,115 +107,6 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
     return check_fit(job, slot, err);
 }
 
-/* ---- the first look */
-
-void job_count(struct job *job) {
-    struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
-    totals.count = 0;
-    totals.prompt_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
-    totals.pages = totals.window_pages = 0;
-    totals.longest = totals.longest_prompt = totals.longest_answer = 0;
-    size_t window_pages = kv_window_pages(kv_window(&job->model->config)); /* the most of a row */
-    for (size_t i = 0; i < job->rows.count; i++) {
-        size_t prompt = job->looked[i].prompt_tokens, answer = job->looked[i].max_tokens;
-        if (prompt == 0)
-            continue;
-        totals.count++;
-        totals.prompt_tokens += prompt;
-        totals.answer_tokens += answer;
-        totals.sequence_tokens += prompt + answer;
-        size_t pages = kv_pages_for(prompt + answer);
-        totals.pages += pages;
-        totals.window_pages += pages < window_pages ? pages : window_pages;
-        if (prompt + answer > totals.longest)
-            totals.longest = prompt + answer;
-        if (prompt > totals.longest_prompt)
-            totals.longest_prompt = prompt;
-        if (answer > totals.longest_answer)
-            totals.longest_answer = answer;
-    }
-    job->totals = totals;
-}
-
-static enum status look_at_row(struct job *job, size_t index, struct job_slot *slot,
-                               struct notes *notes, struct error *err) {
-    struct error own = {0};
-    struct plan_rows *totals = &job->totals;
-    enum status status = job_load(job, index, slot, &notes->unknown, &own);
-    if (status != SL_OK && status != SL_ERR_ROW) {
-        if (err != NULL)
-            *err = own;
-        return status;
-    }
-    TRY(notes_add(notes, &job->rows, index, &slot->row, err));
-    job->lacks[slot->lack]++;
-    job->looked[index].mark = slot->look.mark;
-    if (status == SL_ERR_ROW)
-        return SL_OK;
-    bool has_specials;
-    TRY(prompt_holds_specials(job->model, &slot->row, &has_specials, err));
-    totals->special_rows += has_specials;
-    job->looked[index] = slot->look;
-    totals->wants_logprobs = totals->wants_logprobs || slot->row.wants_logprobs;
-    if (slot->row.wants_logprobs && slot->row.top_logprobs > totals->top_logprobs)
-        totals->top_logprobs = slot->row.top_logprobs;
-    return SL_OK;
-}
-
-static enum status look_at_rows(struct job *job, struct job_slot *slot, struct notes *notes,
-                                struct error *err) {
-    for (size_t i = 0; i < job->rows.count; i++) {
-        if (job->should_stop != NULL && job->should_stop())
-            return error_set(err, SL_ERR_STOPPED, "stopped while looking at the rows");
-        if (job->output != NULL && output_has_line(job->output, i))
-            continue;
-        TRY(look_at_row(job, i, slot, notes, err));
-    }
-    notes_warn(notes);
-    job_count(job);
-    return SL_OK;
-}
-
-static enum status first_look(struct job *job, struct error *err) {
-    job->looked = mem_new(job->rows.count, sizeof *job->looked);
-    if (job->looked == NULL)
-        return error_memory(err, job->rows.count * sizeof *job->looked, "the rows");
-    struct job_slot slot;
-    struct notes notes;
-    job_slot_init(&slot);
-    notes_init(&notes);
-    enum status status = look_at_rows(job, &slot, &notes, err);
-    notes_release(&notes);
-    job_slot_release(&slot);
-    malloc_trim(0); /* what the look took is free again; the plan counts what the process has */
-    return status;
-}
-
-/* Rows that the model cannot take: told once, and the others run. A job of such rows alone is
- * refused, except where the model was published without a template: then its rows say so. */
-static enum status check_lacks(const struct job *job, struct error *err) {
-    const struct model *model = job->model;
-    const char *const why[LACK_COUNT] = {
-        [LACK_TOKENIZER] = model->tokenizer_error.text,
-        [LACK_TEMPLATE] = model->template_error.status != SL_OK ? model->template_error.text
-                                                                : "the model has no chat template",
-    };
-    static const char *const what[LACK_COUNT] = {
-        [LACK_TOKENIZER] = "text", [LACK_TEMPLATE] = "messages"};
-    bool has_answers = job->output != NULL && output_counts(job->output).rows_done > 0;
-    for (enum lack lack = LACK_TOKENIZER; lack < LACK_COUNT; lack++) {
-        size_t count = job->lacks[lack];
-        bool is_plain = lack == LACK_TEMPLATE && model->template_error.status == SL_OK;
-        if (count == 0)
-            continue;
-        if (job->totals.count == 0 && !is_plain && !has_answers)
-            return error_set(err, SL_ERR_ENV, "%s: no row can run", why[lack]);
-        log_warning("%s: %zu row%s of %s %s", why[lack], count, count == 1 ? "" : "s", what[lack],
-                    count == 1 ? "is an error" : "are errors");
-    }
-    return SL_OK;
-}
-
 /* --temperature model: what generation_config.json suggests takes the place of the defaults. */
 static void use_models_sampling(struct settings *settings, const struct config *config) {
     if (!settings->temperature_is_models)
@@ -298,12 +185,6 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
     if (status != SL_OK)
         job_close(job);
     return status;
-}
-
-enum status job_look(struct job *job, struct error *err) {
-    must(job->looked == NULL);
-    TRY(first_look(job, err));
-    return check_lacks(job, err);
 }
 
 /* ---- the plan */

@@ -58,6 +58,15 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err);
  * So is a model without any, except for those who want token ids; they are warned. */
 enum status job_check_tokenizer(const struct model *model, bool wants_token_ids, struct error *err);
 
+/* Rows that can run, in the order of admission. */
+struct job_order {
+    uint32_t *rows;
+    size_t count;
+    size_t begun_count; /* of these the first: an earlier run has begun them */
+};
+enum status job_order_make(const struct job *job, const struct output *output,
+                           struct job_order *out, struct error *err);
+
 struct job_outcome {
     size_t rows_done, rows_failed; /* of the whole job, those of earlier runs too */
     bool is_complete;              /* every row has its line, in the order asked for */

@@ -49,12 +49,13 @@ static enum status look_at_rows(struct render *render, struct notes *notes, stru
         enum status status = parse(render, i, &notes->unknown, &row, &why);
         bool is_row = status == SL_OK || status == SL_ERR_ROW;
         if (is_row)
-            status = notes_add(notes, &render->rows, i, &row, err);
+            status = notes_add(notes, i, row.id_json, row.has_lone_surrogates, err);
         else if (err != NULL)
             *err = why;
         row_release(&row);
         TRY(status);
     }
+    TRY(notes_check(notes, &render->rows, render->settings, err));
     notes_warn(notes);
     return SL_OK;
 }

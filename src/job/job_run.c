@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SHORT_ROWS 8u
-
 /* A row that is in the engine: of its line only what the result needs. */
 struct live {
     struct row row; /* id, flags and stop texts alone; the rest is gone */
@@ -51,9 +49,8 @@ struct run {
     struct ended ended;
     struct error token_error; /* of a token that could not be kept */
     struct job_slot slot;
-    uint32_t *order; /* rows that can run, in the order of admission */
-    size_t order_count, next;
-    size_t begun_count; /* of these the first, which an earlier run has begun */
+    struct job_order order;
+    size_t next;        /* in the order */
     struct live **live; /* [plan.batch]; NULL: a free place */
     struct buf text, line;
 };
@@ -67,7 +64,7 @@ static bool should_stop(const struct run *run) {
 /* Records of tokens that only rows with a line stand in are not needed any more. */
 static enum status forget(struct run *run, struct error *err) {
     uint64_t first = UINT64_MAX;
-    if (run->next < run->begun_count)
+    if (run->next < run->order.begun_count)
         first = output_first_record(run->output);
     for (size_t i = 0; i < run->plan->batch; i++) {
         const struct live *live = run->live[i];
@@ -145,60 +142,10 @@ static enum status write_error_rows(struct run *run, struct error *err) {
     return commit(run, err);
 }
 
-/* ---- order and admission */
+/* ---- admission */
 
 static uint64_t length_of(const struct job_row *looked) {
     return (uint64_t)looked->prompt_tokens + looked->max_tokens;
-}
-
-static bool is_new(const struct run *run, size_t index) {
-    return run->job->looked[index].prompt_tokens > 0 &&
-           output_find_begun(run->output, index) == NULL;
-}
-
-/* The few shortest rows, shortest first and by line where equal, into chosen; returns how many. */
-static size_t choose_short(const struct run *run, uint32_t chosen[FIRST_SHORT_ROWS]) {
-    size_t count = 0;
-    for (size_t i = 0; i < run->job->rows.count; i++) {
-        const struct job_row *looked = run->job->looked;
-        if (!is_new(run, i))
-            continue;
-        size_t at = count;
-        while (at > 0 && length_of(&looked[i]) < length_of(&looked[chosen[at - 1]]))
-            at--;
-        if (at == FIRST_SHORT_ROWS)
-            continue;
-        count += count < FIRST_SHORT_ROWS ? 1 : 0;
-        for (size_t to = count - 1; to > at; to--)
-            chosen[to] = chosen[to - 1];
-        chosen[at] = (uint32_t)i;
-    }
-    return count;
-}
-
-static enum status make_order(struct run *run, struct error *err) {
-    const struct job *job = run->job;
-    uint32_t chosen[FIRST_SHORT_ROWS];
-    size_t count = choose_short(run, chosen);
-    run->order = mem_new(job->rows.count, sizeof *run->order);
-    if (run->order == NULL)
-        return error_memory(err, job->rows.count * sizeof *run->order, "the order of the rows");
-    for (size_t i = 0; i < output_counts(run->output).rows_begun; i++) {
-        size_t row = output_begun_at(run->output, i)->row;
-        if (job->looked[row].prompt_tokens > 0)
-            run->order[run->order_count++] = (uint32_t)row;
-    }
-    run->begun_count = run->order_count;
-    for (size_t i = 0; i < count; i++)
-        run->order[run->order_count++] = chosen[i];
-    for (size_t i = 0; i < job->rows.count; i++) {
-        bool is_in = !is_new(run, i);
-        for (size_t c = 0; c < count && !is_in; c++)
-            is_in = chosen[c] == i;
-        if (!is_in)
-            run->order[run->order_count++] = (uint32_t)i;
-    }
-    return SL_OK;
 }
 
 static void live_free(struct run *run, struct live *live) {
@@ -326,8 +273,8 @@ static enum status refuse_row(struct run *run, size_t index, struct error *err) 
 }
 
 static enum status admit(struct run *run, struct error *err) {
-    while (run->next < run->order_count) {
-        size_t index = run->order[run->next];
+    while (run->next < run->order.count) {
+        size_t index = run->order.rows[run->next];
         const struct job_row *looked = &run->job->looked[index];
         bool is_never = false;
         bool fits = engine_fits(run->engine, looked->prompt_tokens, looked->max_tokens, &is_never);
@@ -425,7 +372,7 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
 
 static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
-    TRY(engine_pass(run->engine, run->next < run->order_count, &report, err));
+    TRY(engine_pass(run->engine, run->next < run->order.count, &report, err));
     TRY(commit(run, err));
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
@@ -517,7 +464,7 @@ static enum status make_run(struct run *run, struct error *err) {
     run->live = mem_new(run->plan->batch, sizeof(struct live *));
     if (run->live == NULL)
         return error_memory(err, run->plan->batch * sizeof(struct live *), "the rows");
-    TRY(make_order(run, err));
+    TRY(job_order_make(run->job, run->output, &run->order, err));
     TRY(progress_open(&progress, &run->progress, err));
     uint64_t waiting = run->job->totals.answer_tokens, begun = output_counts(run->output).tokens;
     run->state.tokens_waiting = waiting > begun ? waiting - begun : 0;
@@ -534,7 +481,7 @@ static void clear_run(struct run *run) {
     for (size_t i = 0; run->live != NULL && i < run->plan->batch; i++)
         live_free(run, run->live[i]);
     mem_free(run->live);
-    mem_free(run->order);
+    mem_free(run->order.rows);
     job_slot_release(&run->slot);
     buf_release(&run->text);
     buf_release(&run->line);
