@@ -221,6 +221,7 @@ static enum status go_on(struct run *run, struct live *live, const struct begun 
     request->answer_count = begun->count;
     for (size_t i = 0; live->stop.count > 0 && i < begun->count; i++)
         stop_push(&live->stop, begun->ids[i]);
+    TRY(buf_status(&live->stop.bytes, "the text of an answer", err));
     live->is_recorded = true;
     live->record = output_first_record(run->output);
     return SL_OK;
@@ -293,6 +294,8 @@ static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
     struct live *live = seq->user;
     if (live->stop.count > 0 && stop_push(&live->stop, id))
         return true;
+    if (live->stop.bytes.has_failed && run->token_error.status == SL_OK)
+        error_memory(&run->token_error, live->stop.bytes.len, "the text of an answer");
     struct journal_token token = {.row = live->index, .entry = {.id = id}};
     if (seq->wants_logprobs) {
         token.has_logprobs = true;
@@ -305,21 +308,25 @@ static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
     return false;
 }
 
-/* How many tokens of an answer begin before the cut of its stop text. */
-static size_t count_before_cut(const struct stop *stop, const uint32_t *ids, size_t count) {
+/* How many tokens of an answer begin before the cut of its stop text: into *count. */
+static enum status count_before_cut(const struct stop *stop, const uint32_t *ids, size_t *count,
+                                    struct error *err) {
     struct buf bytes;
+    enum status status = SL_OK;
     buf_init(&bytes);
     size_t begin = 0, kept = 0;
-    while (kept < count && begin < stop->cut) {
+    while (status == SL_OK && kept < *count && begin < stop->cut) {
         bool is_silent = stop->skips_special && tokenizer_is_special(stop->tokenizer, ids[kept]);
         buf_clear(&bytes);
         if (!is_silent)
             tokenizer_token_bytes(stop->tokenizer, ids[kept], &bytes);
+        status = buf_status(&bytes, "an answer", err);
         begin += bytes.len;
         kept++;
     }
     buf_release(&bytes);
-    return kept;
+    *count = kept;
+    return status;
 }
 
 static enum status make_text(struct run *run, const struct live *live, struct result *result,
@@ -327,7 +334,8 @@ static enum status make_text(struct run *run, const struct live *live, struct re
     const struct tokenizer *tokenizer = run->job->model->tokenizer;
     buf_clear(&run->text);
     if (live->stop.cut != SIZE_MAX) {
-        result->count = count_before_cut(&live->stop, result->ids, result->count);
+        TRY(buf_status(&live->stop.bytes, "an answer", err));
+        TRY(count_before_cut(&live->stop, result->ids, &result->count, err));
         utf8_add_lossy(&run->text, str_cut(buf_str(&live->stop.bytes), 0, live->stop.cut));
     } else if (tokenizer != NULL) {
         enum status status = tokenizer_decode(tokenizer, result->ids, result->count,

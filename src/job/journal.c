@@ -69,9 +69,10 @@ static enum status in_use(const char *path, long pid, struct error *err) {
 }
 
 static enum status fail(struct journal *journal, int code, const char *what, struct error *err) {
-    int number = sqlite3_system_errno(journal->db);
-    int kind = code & 0xFF;
+    int number = errno, kind = code & 0xFF; /* SQLite tells it itself, but not of a COMMIT */
     journal->has_failed = true;
+    if (sqlite3_system_errno(journal->db) != 0)
+        number = sqlite3_system_errno(journal->db);
     if (kind == SQLITE_BUSY || kind == SQLITE_LOCKED) {
         sqlite3_close_v2(journal->db);
         journal->db = NULL;
@@ -83,10 +84,11 @@ static enum status fail(struct journal *journal, int code, const char *what, str
                          journal->path, sqlite3_errmsg(journal->db));
     if (kind == SQLITE_FULL)
         number = ENOSPC;
-    return error_set(err, SL_ERR_ENV, "%s: the journal cannot be %s: %s", journal->path, what,
-                     kind == SQLITE_NOMEM ? "out of memory"
-                     : number != 0        ? strerror(number)
-                                          : sqlite3_errmsg(journal->db));
+    return error_set(
+        err, SL_ERR_ENV, "%s: the journal cannot be %s: %s", journal->path, what,
+        number != 0 && (kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_FULL)
+            ? strerror(number)
+            : sqlite3_errmsg(journal->db));
 }
 
 static enum status damaged(struct journal *journal, const char *what, struct error *err) {
@@ -104,16 +106,17 @@ static enum status check_whole(const struct journal *journal, struct error *err)
 
 /* One step of a statement that the tests can make fail. */
 static int step(sqlite3_stmt *statement) {
-    if (fault_hit(SL_FAULT_SQL))
-        return SQLITE_IOERR;
-    return sqlite3_step(statement);
+    errno = 0;
+    if (!fault_hit(SL_FAULT_SQL))
+        return sqlite3_step(statement);
+    errno = EIO;
+    return SQLITE_IOERR;
 }
 
 static enum status run_text(struct journal *journal, const char *text, const char *what,
                             struct error *err) {
-    if (fault_hit(SL_FAULT_SQL))
-        return fail(journal, SQLITE_IOERR, what, err);
-    int code = sqlite3_exec(journal->db, text, NULL, NULL, NULL);
+    errno = fault_hit(SL_FAULT_SQL) ? EIO : 0;
+    int code = errno != 0 ? SQLITE_IOERR : sqlite3_exec(journal->db, text, NULL, NULL, NULL);
     return code == SQLITE_OK ? SL_OK : fail(journal, code, what, err);
 }
 
@@ -183,12 +186,12 @@ enum status journal_check(const char *path, struct error *err) {
 
 /* Connects and locks. The lock is taken with the first look, and kept. */
 static enum status connect_db(struct journal *journal, int flags, struct error *err) {
-    int code = fault_hit(SL_FAULT_OPEN)
-                   ? SQLITE_CANTOPEN
-                   : sqlite3_open_v2(journal->path, &journal->db,
-                                     flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE |
-                                         SQLITE_OPEN_NOFOLLOW,
-                                     NULL);
+    errno = fault_hit(SL_FAULT_OPEN) ? EIO : 0;
+    int code = errno != 0 ? SQLITE_CANTOPEN
+                          : sqlite3_open_v2(journal->path, &journal->db,
+                                            flags | SQLITE_OPEN_READWRITE |
+                                                SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW,
+                                            NULL);
     if (code != SQLITE_OK)
         return fail(journal, code, "opened", err);
     sqlite3_extended_result_codes(journal->db, 1);

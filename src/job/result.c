@@ -32,6 +32,7 @@ static void add_token(struct buf *out, const struct tokenizer *tokenizer, uint32
     buf_clear(bytes);
     if (tokenizer != NULL)
         tokenizer_token_bytes(tokenizer, id, bytes);
+    out->has_failed = out->has_failed || bytes->has_failed; /* before they are cleared again */
     add_text(out, "token", buf_str(bytes));
     buf_add(out, STR(", "));
     add_count(out, "id", id);
@@ -61,7 +62,6 @@ static void add_logprobs(struct buf *out, const struct tokenizer *tokenizer,
         buf_add(out, STR("]}"));
     }
     buf_add(out, STR("]}"));
-    out->has_failed = out->has_failed || bytes.has_failed;
     buf_release(&bytes);
 }
 
@@ -82,6 +82,13 @@ static void spell_token(const struct tokenizer *tokenizer, uint32_t id, struct b
     buf_add(spelled, STR("bytes:"));
     for (size_t i = 0; i < bytes->len; i++)
         buf_printf(spelled, "\\x%02x", (unsigned)(unsigned char)bytes->data[i]);
+}
+
+/* The same, and what ran out of memory is told to the line before the texts are cleared again. */
+static void spell(struct buf *out, const struct tokenizer *tokenizer, uint32_t id,
+                  struct buf scratch[2]) {
+    spell_token(tokenizer, id, &scratch[0], &scratch[1]);
+    out->has_failed = out->has_failed || scratch[0].has_failed || scratch[1].has_failed;
 }
 
 /* Whether an object that begins with its brace has the member already; member is `"name": `. A
@@ -107,10 +114,11 @@ static void add_best(struct buf *out, const struct tokenizer *tokenizer,
         struct logprob one =
             i < count ? entry->top[i] : (struct logprob){entry->id, entry->logprob};
         has_own = has_own || one.id == entry->id;
-        spell_token(tokenizer, one.id, &scratch[0], &scratch[1]);
+        spell(out, tokenizer, one.id, scratch);
         buf_clear(&scratch[0]);
         json_add_string(&scratch[0], buf_str(&scratch[1]));
         buf_add(&scratch[0], STR(": "));
+        out->has_failed = out->has_failed || scratch[0].has_failed;
         if (out->has_failed ||
             has_member(str_cut(buf_str(out), from, out->len), buf_str(&scratch[0])))
             continue;
@@ -135,6 +143,7 @@ static void add_offsets(struct buf *out, const struct result_context *context,
         buf_clear(bytes);
         if (!is_silent)
             tokenizer_token_bytes(tokenizer, result->ids[i], bytes);
+        out->has_failed = out->has_failed || bytes->has_failed;
         bool is_inside = bytes->len > 0 && begun > 0 && (bytes->data[0] & 0xC0) == 0x80;
         buf_printf(out, i == 0 ? "%zu" : ", %zu", is_inside ? begun - 1 : begun);
         for (size_t b = 0; b < bytes->len; b++)
@@ -150,7 +159,7 @@ static void add_lists(struct buf *out, const struct result_context *context,
     buf_init(&scratch[1]);
     buf_add(out, STR("{\"tokens\": ["));
     for (size_t i = 0; i < result->count; i++) {
-        spell_token(context->tokenizer, result->ids[i], &scratch[0], &scratch[1]);
+        spell(out, context->tokenizer, result->ids[i], scratch);
         if (i > 0)
             buf_add(out, STR(", "));
         json_add_string(out, buf_str(&scratch[1]));
@@ -172,7 +181,6 @@ static void add_lists(struct buf *out, const struct result_context *context,
         buf_add_char(out, ']');
     add_offsets(out, context, result, &scratch[0]);
     buf_add_char(out, '}');
-    out->has_failed = out->has_failed || scratch[0].has_failed || scratch[1].has_failed;
     buf_release(&scratch[0]);
     buf_release(&scratch[1]);
 }
