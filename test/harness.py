@@ -33,6 +33,10 @@ class Outcome:
         return self.by_id[json.dumps(name)]
 
 
+class Skip(Exception):
+    """What the test needs is not to be had here; the text says what."""
+
+
 class Suite:
     """Tests are methods whose names begin with `check_`; each gets a folder of its own."""
     def __init__(self, sluice, scratch):
@@ -97,7 +101,7 @@ def main(suite_class):
     parser.add_argument("--bin", required=True)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
-    passed = failed = 0
+    passed = failed = skipped = 0
     with tempfile.TemporaryDirectory(prefix="sluice-test-", dir=getattr(suite_class, "scratch_in", None)) as scratch:
         suite = suite_class(args.bin, scratch)
         for name in [name for name in dir(suite) if name.startswith("check_")]:
@@ -106,9 +110,12 @@ def main(suite_class):
             try:
                 getattr(suite, name)()
                 passed += 1
+            except Skip as reason:
+                skipped += 1
+                print(f"skipped {name[6:]}: {reason}", flush=True)
             except Exception as problem:
                 failed += 1
                 where = traceback.extract_tb(problem.__traceback__)[1].lineno
                 print(f"FAILED  {name[6:]} (line {where}): {type(problem).__name__}: {problem}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed or not passed else 0)
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    sys.exit(1 if failed or not passed + skipped else 0)

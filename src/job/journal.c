@@ -546,12 +546,23 @@ enum status journal_drop_tokens(struct journal *journal, uint64_t number, struct
     return run_statement(journal, DROP_PASSES, err);
 }
 
+enum status journal_sync(struct journal *journal, struct error *err) {
+    must(!journal->is_open);
+    TRY(check_whole(journal, err));
+    journal->is_synced = true;
+    return run_text(journal,
+                    "PRAGMA synchronous=FULL; BEGIN IMMEDIATE; "
+                    "INSERT OR REPLACE INTO state VALUES ('has all lines', 'yes'); COMMIT",
+                    "written", err);
+}
+
 enum status journal_complete(struct journal *journal, const struct fingerprint *state,
                              struct error *err) {
     must(!journal->is_open);
     TRY(check_whole(journal, err));
     TRY(run_text(journal,
-                 "PRAGMA synchronous=FULL; BEGIN IMMEDIATE; DELETE FROM result; DELETE FROM pass",
+                 "PRAGMA synchronous=FULL; BEGIN IMMEDIATE; DELETE FROM result; DELETE FROM pass; "
+                 "DELETE FROM state WHERE name = 'has all lines'",
                  "written", err));
     TRY(put_pairs(journal, PUT_STATE, state, err));
     TRY(run_text(journal, "COMMIT", "written", err));

@@ -15,8 +15,9 @@
  *  4. The tokens of a row that has begun and has no line are those in `pass`, by number; records
  *     that only rows with a line stand in may be missing. They were picked by this job's
  *     fingerprint, and by promise 1 another run would pick the same: losing some costs time alone.
- *  5. Lines leave `result` in one transaction with the mark "complete", after the ordered file is
- *     in place and on the disk (output.c).
+ *  5. The results are put in order when `result` has a line for every row, and that is synced
+ *     (journal_sync). Lines leave it in one transaction with the mark "complete", after the ordered
+ *     file is in place and on the disk (output.c).
  *  6. After a write that failed the journal takes no further one: every call says so.
  *
  * What a crash leaves. Killed: all that was committed (SQLite's write-ahead log is in the page
@@ -25,7 +26,8 @@
  * results file may then have lines that the journal has lost: they are cut off, and their rows run
  * again, to the same bytes. A commit is synced when the last sync is SL_JOURNAL_SYNC_SHARE times as
  * long ago as it took, which bounds the cost of syncing to 1 / SL_JOURNAL_SYNC_SHARE of the time
- * and the loss to that time. The first transaction and the last are always synced.
+ * and the loss to that time. The first transaction, the last line's and the last one are always
+ * synced.
  *
  * One process at a time, by SQLite's own lock, which the kernel drops with the process; one thread.
  */
@@ -90,6 +92,8 @@ bool journal_put_token(struct journal *journal, const struct journal_token *toke
 enum status journal_commit(struct journal *journal, uint64_t *number, struct error *err);
 /* Drops records of tokens before `number`, in a transaction. */
 enum status journal_drop_tokens(struct journal *journal, uint64_t number, struct error *err);
+/* A synced commit: what was committed before it is on the disk too. */
+enum status journal_sync(struct journal *journal, struct error *err);
 /* The job has ended, and its results are in place: adds to the state, drops lines and tokens, and
  * gives their room back. */
 enum status journal_complete(struct journal *journal, const struct fingerprint *state,

@@ -436,9 +436,10 @@ uint64_t output_first_record(const struct output *output) {
 enum status output_finish(struct output *output, int code, struct error *err) {
     struct fingerprint state;
     char text[32];
-    TRY(sink_finish(output->sink, err));
     if (output->journal == NULL)
-        return SL_OK;
+        return sink_finish(output->sink, err);
+    TRY(journal_sync(output->journal, err));
+    TRY(sink_finish(output->sink, err));
     fingerprint_init(&state);
     snprintf(text, sizeof text, "%d", code);
     enum status status = fingerprint_add(&state, STR("code"), str_from(text), err);

@@ -47,8 +47,9 @@ struct sink {
     uint64_t matched, matched_lines; /* what is as recalled, from the beginning */
     bool has_differed, has_torn;     /* torn: the rest of the file begins the line that differs */
     uint64_t *ordered;               /* [row_count] where each line stands in input order */
-    bool has_lines_in_order;
-    char *buffer; /* COPY_BYTES */
+    bool begins_in_order;            /* what is in the file is the beginning of that */
+    bool is_in_order;                /* all of it: it stays so */
+    char *buffer;                    /* COPY_BYTES */
 };
 
 static enum status fail(const struct sink *sink, const char *what, int number, struct error *err) {
@@ -329,7 +330,7 @@ static enum status make_ordered(struct sink *sink, struct error *err) {
         return error_memory(err, sink->row_count * sizeof *sink->ordered, "the results");
     for (size_t i = 0; i < sink->row_count; end += sink->places[i++].bytes)
         sink->ordered[i] = end;
-    sink->has_lines_in_order = sink->found == end;
+    sink->begins_in_order = true;
     return SL_OK;
 }
 
@@ -339,11 +340,17 @@ enum status sink_recall_ordered(struct sink *sink, size_t index, struct str line
     must(sink_has_line(sink, index));
     if (sink->ordered == NULL)
         TRY(make_ordered(sink, err));
-    if (!sink->has_lines_in_order)
+    uint64_t offset = sink->ordered[index], left = sink->found > offset ? sink->found - offset : 0;
+    if (!sink->begins_in_order || left == 0)
         return SL_OK;
-    TRY(compare(sink, sink->ordered[index], line, &same, err));
-    sink->has_lines_in_order = same == line.len;
+    TRY(compare(sink, offset, line, &same, err));
+    sink->begins_in_order = same == (line.len < left ? line.len : left);
     return SL_OK;
+}
+
+/* All of it, and nothing else. */
+static bool is_whole_in_order(const struct sink *sink) {
+    return sink->begins_in_order && sink->found == sink->end;
 }
 
 /* What a file system may leave of a file after a power cut: its length, and no bytes. */
@@ -362,7 +369,7 @@ static enum status is_nothing(const struct sink *sink, bool *out, struct error *
 
 enum status sink_check(const struct sink *sink, const char *journal, struct error *err) {
     bool has_nothing;
-    if (sink->found == 0 || sink->matched > 0 || sink->has_torn || sink->has_lines_in_order)
+    if (sink->found == 0 || sink->matched > 0 || sink->has_torn || sink->begins_in_order)
         return SL_OK;
     TRY(is_nothing(sink, &has_nothing, err));
     if (has_nothing)
@@ -375,7 +382,8 @@ enum status sink_check(const struct sink *sink, const char *journal, struct erro
 
 enum status sink_repair(struct sink *sink, uint64_t *lines, struct error *err) {
     *lines = sink->matched_lines;
-    if (sink->has_lines_in_order) {
+    if (is_whole_in_order(sink)) {
+        sink->is_in_order = true;
         *lines = UINT64_MAX;
         return SL_OK;
     }
@@ -489,7 +497,7 @@ enum status sink_finish(struct sink *sink, struct error *err) {
     sink->is_finished = true;
     if (!sink->is_file)
         return SL_OK;
-    if (sink->keeps_input_order && !sink->has_lines_in_order && !is_ordered(sink))
+    if (sink->keeps_input_order && !sink->is_in_order && !is_ordered(sink))
         return order_lines(sink, err);
     int number = sync_fd(sink->fd);
     return number == 0 ? SL_OK : fail(sink, "results cannot be written", number, err);
