@@ -210,6 +210,16 @@ class Resume(Suite):
         out.touch()                                                # an empty file is no old result
         self.ends_as(want, self.run(model, rows, "--batch", 4, out=out, env=CLOCK))
 
+    def check_other_files_of_the_job_are_not_taken_for_the_journal(self):
+        model, place = self.model(), self.folder()
+        for name in ("--metrics", "rows"):
+            rows, out = self.rows([plain(1)]), place / "out.jsonl"
+            if name == "rows":
+                rows = rows.rename(place / "out.jsonl.sluice")
+            done = self.run(model, rows, "--overwrite", *(("--metrics", f"{place}/./out.jsonl.sluice") if name == "--metrics" else ()), out=out)
+            refused(done, 2, "out.jsonl.sluice", "journal")
+            equal(rows.read_text().count("Say") + rows.read_text().count("prompt"), 1)
+
     def check_every_option_that_changes_answers_is_named_when_it_differs(self):
         model, rows, out, want = self.half_done()
         before = out.read_bytes()

@@ -15,7 +15,8 @@ const struct command command_table[] = {
      "Reads prompts, a JSON object a line, and writes an answer a line. MODEL is a folder with\n"
      "safetensors or a .gguf file (of a split set the first). Before the first pass it says what "
      "it\n"
-     "will do; SIGINT stops it within one block of weights, with the finished rows on disk.\n"
+     "will do; SIGINT stops it within one block of weights. Stopped, killed or out of room, the\n"
+     "same command goes on where it was, by the journal RESULTS.sluice beside the results.\n"
      "Exit codes: 0 every row has an answer, 1 some rows are errors, 2 wrong usage or input,\n"
      "3 the environment (model unreadable, disk full, no memory), 130 or 143 stopped.\n",
      FOR_RUN, cmd_run},

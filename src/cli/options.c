@@ -21,7 +21,7 @@ const struct option option_table[] = {
     {"output", 'o', "FILE", NULL, OPTION_TEXT, AT(output), 0, 0, FOR_JOB, false,
      "where the results go; - is standard output"},
     {"overwrite", 0, NULL, NULL, OPTION_FLAG, AT(overwrites), 0, 0, FOR_JOB, false,
-     "start again over old results"},
+     "start again over old results; without it an unfinished job goes on"},
     {"max-tokens", 0, "N", NULL, OPTION_INTEGER, AT(max_tokens), 1, INTEGER_MAX, FOR_ROWS, true,
      "most tokens of an answer; a row's own value wins, here and in the next five (512)"},
     {"temperature", 0, "T", NULL, OPTION_TEMPERATURE, AT(temperature), 0, 1000, FOR_JOB, true,

@@ -125,16 +125,25 @@ static enum status add_hashed(struct job *job, const char *name, const char *wha
     return fingerprint_add(&job->fingerprint, str_from(name), str_from(text), err);
 }
 
+/* A slash at the end of the path does not count. */
+static void name_model(struct job *job) {
+    struct str path = str_from(job->model->path);
+    while (path.len > 1 && path.data[path.len - 1] == '/')
+        path.len--;
+    size_t begin = path.len;
+    while (begin > 0 && path.data[begin - 1] != '/')
+        begin--;
+    path = str_cut(path, begin, path.len);
+    snprintf(job->model_name, sizeof job->model_name, "%.*s", STR_ARG(path));
+}
+
 /* What is known of the job without a look at its rows; options are the caller's to add. */
 static enum status begin_fingerprint(struct job *job, struct error *err) {
     const struct model *model = job->model;
-    const char *slash = strrchr(model->path, '/');
     char count[48];
     snprintf(count, sizeof count, "%zu", job->rows.count);
     TRY(add_hashed(job, "rows", count, job->rows.hash, err));
-    TRY(fingerprint_add(&job->fingerprint, STR("model name"),
-                        str_from(slash != NULL && slash[1] != '\0' ? slash + 1 : model->path),
-                        err));
+    TRY(fingerprint_add(&job->fingerprint, STR("model name"), str_from(job->model_name), err));
     TRY(add_hashed(job, "chat template", model->template_source, str_hash(model->template_text),
                    err));
     return fingerprint_add_model(&job->fingerprint, model, err);
@@ -180,6 +189,7 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
     if (status == SL_OK) {
         use_models_sampling(&job->settings, &job->model->config);
         job->totals.specials_are_text = strcmp(settings->content_specials, "text") == 0;
+        name_model(job);
         status = begin_fingerprint(job, err);
     }
     if (status != SL_OK)

@@ -34,6 +34,7 @@ struct job {
     struct plan_fit fit;      /* tokens_max 0: no row is too long for the budget */
     size_t too_long;          /* rows that are */
     struct fingerprint fingerprint;
+    char model_name[256]; /* the last part of its path, for the bodies of Batch lines */
     const struct output
         *output; /* of a job that goes on: rows that it has are passed over; NULL: none
                   */

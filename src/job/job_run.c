@@ -495,12 +495,6 @@ static void clear_run(struct run *run) {
     buf_release(&run->line);
 }
 
-/* The last part of a path, for the bodies of Batch lines. */
-static const char *model_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
-}
-
 /* What a run that goes on takes over: see output_recall. */
 static enum status begin_output(struct run *run, struct error *err) {
     const struct job *job = run->job;
@@ -541,7 +535,7 @@ enum status job_run(struct job *job, const struct plan *plan, struct output *out
     run.state.rows_failed = output_counts(output).rows_failed;
     run.context = (struct result_context){
         .tokenizer = job->model->tokenizer,
-        .model_name = model_name(job->model->path),
+        .model_name = job->model_name,
         .fingerprint = fingerprint_hash(&job->fingerprint),
         .created = job->settings.epoch,
     };

@@ -24,6 +24,7 @@
 #define APPLICATION_ID 0x736C7563 /* "sluc" */
 #define VERSION 1
 #define TOPS_MAX 20u
+#define LOG_PAGES 1000        /* of 4096 bytes: a longer log is put into the file */
 #define LOCK_BYTES 0x40000000 /* where SQLite's locks lie in its file: 512 bytes from there */
 
 enum statement { PUT_LINE, PUT_PASS, DROP_PASSES, BEGIN, COMMIT, STATEMENT_COUNT };
@@ -45,6 +46,8 @@ struct journal {
     bool is_synced;         /* the transaction will be */
     uint64_t lines, passes; /* the last numbers */
     double synced, sync_seconds;
+    int log_pages;
+    double checkpointed, checkpoint_seconds;
     struct buf tokens; /* of the open transaction */
     struct journal_token token;
     struct logprob tops[TOPS_MAX]; /* of the token being read */
@@ -184,6 +187,15 @@ enum status journal_check(const char *path, struct error *err) {
     return pid == 0 ? SL_OK : in_use(path, pid, err);
 }
 
+/* SQLite tells how long the log is; with this it no longer shortens it by itself. */
+static int note_log(void *ctx, sqlite3 *db, const char *name, int pages) {
+    struct journal *journal = ctx;
+    (void)db;
+    (void)name;
+    journal->log_pages = pages;
+    return SQLITE_OK;
+}
+
 /* Connects and locks. The lock is taken with the first look, and kept. */
 static enum status connect_db(struct journal *journal, int flags, struct error *err) {
     errno = fault_hit(SL_FAULT_OPEN) ? EIO : 0;
@@ -195,6 +207,7 @@ static enum status connect_db(struct journal *journal, int flags, struct error *
     if (code != SQLITE_OK)
         return fail(journal, code, "opened", err);
     sqlite3_extended_result_codes(journal->db, 1);
+    sqlite3_wal_hook(journal->db, note_log, journal);
     sqlite3_db_config(journal->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(journal->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     return run_text(journal,
@@ -525,6 +538,18 @@ static enum status put_pass(struct journal *journal, uint64_t *number, struct er
     return SL_OK;
 }
 
+/* What is not put into the file stays in the log, where it counts as much: no failure is one. */
+static void shorten_log(struct journal *journal) {
+    double begin = clock_seconds();
+    if (journal->log_pages < LOG_PAGES ||
+        begin - journal->checkpointed < SL_JOURNAL_SYNC_SHARE * journal->checkpoint_seconds)
+        return;
+    sqlite3_wal_checkpoint_v2(journal->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    journal->log_pages = 0;
+    journal->checkpointed = clock_seconds();
+    journal->checkpoint_seconds = journal->checkpointed - begin;
+}
+
 enum status journal_commit(struct journal *journal, uint64_t *number, struct error *err) {
     must(journal->is_open);
     TRY(check_whole(journal, err));
@@ -536,6 +561,7 @@ enum status journal_commit(struct journal *journal, uint64_t *number, struct err
         journal->synced = clock_seconds();
         journal->sync_seconds = journal->synced - begin;
     }
+    shorten_log(journal);
     return SL_OK;
 }
 

@@ -26,8 +26,9 @@
  * results file may then have lines that the journal has lost: they are cut off, and their rows run
  * again, to the same bytes. A commit is synced when the last sync is SL_JOURNAL_SYNC_SHARE times as
  * long ago as it took, which bounds the cost of syncing to 1 / SL_JOURNAL_SYNC_SHARE of the time
- * and the loss to that time. The first transaction, the last line's and the last one are always
- * synced.
+ * and the loss to that time. The log is put into the file by the same rule, once it has 4 MB:
+ * another 1 / SL_JOURNAL_SYNC_SHARE at most. The first transaction, the last line's and the last
+ * one are always synced.
  *
  * One process at a time, by SQLite's own lock, which the kernel drops with the process; one thread.
  */
@@ -37,7 +38,7 @@
 #include "engine/seq.h"
 #include "job/fingerprint.h"
 
-#define SL_JOURNAL_SYNC_SHARE 250
+#define SL_JOURNAL_SYNC_SHARE 400
 
 struct journal;
 

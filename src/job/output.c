@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PENDING_BYTES_MAX ((size_t)1 << 20)
 #define PENDING_LINES_MAX 4096u
@@ -41,9 +42,52 @@ struct output {
 
 /* ---- opening */
 
-static enum status open_journal(struct output *output, struct error *err) {
+/* The last part of a path. */
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_same_folder(const char *path, const char *other) {
+    struct stat one, two;
+    char folders[2][SL_BESIDE_BYTES];
+    const char *const paths[2] = {path, other};
+    for (size_t i = 0; i < 2; i++) {
+        int length = (int)(last_part(paths[i]) - paths[i]);
+        if (snprintf(folders[i], sizeof folders[i], "%.*s.", length, paths[i]) >=
+            (int)sizeof folders[i])
+            return false;
+    }
+    return stat(folders[0], &one) == 0 && stat(folders[1], &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
+/* Another file of the job in the journal's place would be written over, by the one or the other. */
+static enum status check_others(const struct output *output, const struct sink_options *options,
+                                struct error *err) {
+    const char *journal = output->journal_path;
+    for (size_t i = 0; i < SL_SINK_OTHERS; i++) {
+        struct stat one, two;
+        const char *other = options->others[i];
+        if (other == NULL)
+            continue;
+        bool is_one_file = stat(other, &one) == 0 && stat(journal, &two) == 0 &&
+                           one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+        if (is_one_file ||
+            (strcmp(last_part(other), last_part(journal)) == 0 && is_same_folder(other, journal)))
+            return error_set(err, SL_ERR_USAGE,
+                             "%s is used by this job for something else: it is needed for the "
+                             "journal",
+                             other);
+    }
+    return SL_OK;
+}
+
+static enum status open_journal(struct output *output, const struct sink_options *options,
+                                struct error *err) {
     bool is_begun = false;
     sink_beside(output->sink, SL_JOURNAL_END, output->journal_path);
+    TRY(check_others(output, options, err));
     if (strlen(output->journal_path) + sizeof "-journal" > PATH_MAX)
         return error_set(err, SL_ERR_USAGE, "%s: the name is too long for a journal beside it",
                          output->journal_path);
@@ -77,7 +121,7 @@ enum status output_open(const struct sink_options *options, struct output **out,
     buf_init(&output->lines);
     enum status status = sink_open(options, &output->sink, err);
     if (status == SL_OK && sink_is_file(output->sink))
-        status = open_journal(output, err);
+        status = open_journal(output, options, err);
     if (status != SL_OK)
         output_close(output);
     else
