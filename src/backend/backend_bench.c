@@ -183,7 +183,10 @@ int main(int argc, char **argv) {
                           .formats = argc > 3 ? argv[3] : ""};
     struct team *team = NULL;
     struct error err;
-    struct backend_options options = {.kernels = "portable", .isa = argc > 4 ? argv[4] : NULL};
+    struct backend_options options = {.kernels = argc > 4 ? argv[4] : "portable",
+                                      .isa = argc > 5 ? argv[5] : NULL,
+                                      .features = 8192,
+                                      .tokens = TOKENS_MAX};
     struct slab slab;
     if (slab_init(&slab, POOL_BYTES, &err) != SL_OK || team_new(threads, &team, &err) != SL_OK)
         return 3;

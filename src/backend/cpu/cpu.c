@@ -14,20 +14,20 @@ static const struct cpu_kernels *const instruction_sets[] = {
     &cpu_kernels_scalar,
 };
 
-/* Kernel sets that the contract names; "auto" is the best of those in this build. */
-static const struct {
-    const char *name;
-    bool is_built;
-} kernel_sets[] = {
-    {"auto", true},
-    {"portable", true},
-    {"avx512bf16", false},
-    {"amx", false},
+/* Products of the other kernel sets, best first. */
+static const struct cpu_products *const bf16_sets[] = {
+#ifdef __x86_64__
+    &cpu_products_amx,
+    &cpu_products_avx512bf16,
+#endif
+    &cpu_products_amx_scalar,
+    &cpu_products_avx512bf16_scalar,
 };
+#define BF16_SETS (sizeof bf16_sets / sizeof *bf16_sets)
 
 static void cpu_free(struct backend *backend) {
     struct cpu_backend *cpu = cpu_from(backend);
-    mem_free(cpu->scratch_memory);
+    mem_free(cpu->memory);
     mem_free(cpu);
 }
 
@@ -53,19 +53,6 @@ static const struct backend_ops ops = {
     .free = cpu_free,
 };
 
-static enum status check_kernel_set(const char *name, struct error *err) {
-    for (size_t i = 0; i < sizeof kernel_sets / sizeof *kernel_sets; i++) {
-        if (strcmp(kernel_sets[i].name, name) != 0)
-            continue;
-        if (kernel_sets[i].is_built)
-            return SL_OK;
-        return error_set(err, SL_ERR_ENV, "kernel set '%s' is not in this build: use 'portable'",
-                         name);
-    }
-    return error_set(err, SL_ERR_USAGE,
-                     "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx", name);
-}
-
 static enum status choose_isa(const char *name, const struct cpu_kernels **out, struct error *err) {
     for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
         const struct cpu_kernels *kernels = instruction_sets[i];
@@ -81,32 +68,101 @@ static enum status choose_isa(const char *name, const struct cpu_kernels **out, 
     return error_set(err, SL_ERR_USAGE, "unknown instruction set '%s'", name ? name : "");
 }
 
+static bool is_name(const char *a, const char *b) {
+    return strcmp(a, b) == 0;
+}
+
+/* The products of a kernel set on the processor's own instructions, or on those that isa names. */
+static enum status choose_products(const char *kernels, const char *isa,
+                                   const struct cpu_products **out, struct error *err) {
+    bool is_known = false;
+    for (size_t i = 0; i < BF16_SETS; i++) {
+        const struct cpu_products *products = bf16_sets[i];
+        if (!is_name(products->kernels, kernels))
+            continue;
+        is_known = true;
+        if (!is_name(products->isa, isa ? isa : kernels) || !products->is_available())
+            continue;
+        *out = products;
+        return SL_OK;
+    }
+    if (is_known)
+        return error_set(err, SL_ERR_ENV,
+                         "this processor lacks the instructions of kernel set '%s'", kernels);
+    return error_set(err, SL_ERR_USAGE,
+                     "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx",
+                     kernels);
+}
+
+enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct backend_choice *out,
+                               struct error *err) {
+    const struct cpu_products *products = NULL;
+    struct backend_choice choice = {"portable", "weights are used unrounded"};
+    if (is_name(setting, "auto")) {
+        for (size_t i = 0; i < BF16_SETS && !products; i++)
+            if (!is_name(bf16_sets[i]->isa, "scalar") && bf16_sets[i]->is_available())
+                products = bf16_sets[i];
+        if (products && is_all_bf16)
+            choice = (struct backend_choice){products->kernels, "all weights are bf16"};
+        else if (is_all_bf16)
+            choice.reason = "no bf16 products on this processor";
+    } else {
+        choice = (struct backend_choice){"portable", "--kernels"};
+        if (!is_name(setting, "portable")) {
+            TRY(choose_products(setting, NULL, &products, err));
+            choice.kernels = products->kernels;
+        }
+    }
+    *out = choice;
+    return SL_OK;
+}
+
 size_t backend_cpu_scratch_bytes(size_t threads) {
-    return threads * CPU_SCRATCH_FLOATS * sizeof(float) + 64; /* 64: to align it */
+    return threads * CPU_SCRATCH_FLOATS * sizeof(float) + CACHE_LINE; /* to align it */
+}
+
+size_t backend_cpu_packed_bytes(const char *kernels, size_t features, size_t tokens) {
+    if (is_name(kernels, "portable"))
+        return 0;
+    return act_tiles(tokens) * cpu_pairs(features) * SL_LANES * sizeof(uint32_t);
 }
 
 enum status backend_cpu_new(const struct backend_options *options, struct backend **out,
                             struct error *err) {
+    const char *name = options->kernels ? options->kernels : "portable", *isa = options->isa;
     const struct cpu_kernels *kernels = NULL;
-    TRY(check_kernel_set(options->kernels ? options->kernels : "auto", err));
-    TRY(choose_isa(options->isa, &kernels, err));
-    size_t threads = team_threads(options->team);
-    size_t bytes = backend_cpu_scratch_bytes(threads);
+    const struct cpu_products *products = NULL;
+    if (!is_name(name, "portable"))
+        TRY(choose_products(name, isa, &products, err));
+    TRY(choose_isa(products && !is_name(products->isa, "scalar") ? NULL : isa, &kernels, err));
+    size_t threads = team_threads(options->team), scratch = backend_cpu_scratch_bytes(threads);
+    size_t packed = 0;
+    if (products && products->pack)
+        packed = backend_cpu_packed_bytes(name, options->features, options->tokens);
     struct cpu_backend *cpu = mem_new(1, sizeof *cpu);
-    void *scratch = mem_new(bytes, 1);
-    if (!cpu || !scratch) {
+    void *memory = mem_new(scratch + packed, 1);
+    if (!cpu || !memory) {
         mem_free(cpu);
-        mem_free(scratch);
-        return error_memory(err, bytes, "scratch of the kernels");
+        mem_free(memory);
+        return error_memory(err, scratch + packed, "scratch of the kernels");
     }
-    uintptr_t start = ((uintptr_t)scratch + 63) & ~(uintptr_t)63;
+    size_t skip = (CACHE_LINE - (uintptr_t)memory % CACHE_LINE) % CACHE_LINE;
+    uint8_t *start = (uint8_t *)memory + skip;
     *cpu = (struct cpu_backend){
-        .base = {.ops = &ops, .kernels = "portable", .isa = kernels->isa, .team = options->team},
+        .base = {.ops = &ops,
+                 .kernels = products ? products->kernels : "portable",
+                 .isa = products ? products->isa : kernels->isa,
+                 .team = options->team},
         .kernels = kernels,
+        .products = {.product = kernels->product, .item_rows = CPU_PANEL_ROWS},
         .threads = threads,
-        .scratch_memory = scratch,
-        .scratch = (float *)(void *)((uint8_t *)scratch + (start - (uintptr_t)scratch)),
+        .memory = memory,
+        .scratch = (float *)(void *)start,
+        .packed = packed > 0 ? (uint32_t *)(void *)(start + (scratch - CACHE_LINE)) : NULL,
+        .packed_words = packed / sizeof(uint32_t),
     };
+    if (products)
+        cpu->products = *products;
     *out = &cpu->base;
     return SL_OK;
 }

@@ -27,7 +27,15 @@ struct cpu_product {
     struct act *y;        /* row r of w goes to feature first_row + r */
     size_t first_row;
     size_t rows_ahead; /* from a row to the one that its worker probably computes next */
+    /* For products that pack: x rounded to bf16. Pair p of features of tile t, 16 tokens, begins at
+     * packed + (t x cpu_pairs(features) + p) x 16; the even feature is the low half of a word. */
+    const uint32_t *packed;
 };
+
+/* Pairs of features in a packed tile: whole steps of 16, the missing ones are zeros. */
+static inline size_t cpu_pairs(size_t features) {
+    return (features + 31) / 32 * 16;
+}
 
 /* What product_panels asks of an instruction set: y [rows, lanes] = or += w [rows, count] times
  * x [count, lanes], one chain of fused multiply-adds for each of them. */
@@ -88,6 +96,24 @@ struct cpu_kernels {
     void (*argmax)(const float *x, size_t features, uint32_t best[SL_LANES]);
 };
 
+/* How products are done by a kernel set other than `portable`, from which it differs in nothing
+ * else: a row of the second table in cpu.c. */
+struct cpu_products {
+    const char *kernels; /* the set: "avx512bf16", "amx" */
+    const char *isa;     /* the same, or "scalar": the reference, which only tests ask for */
+    bool (*is_available)(void);
+    /* Rounds pairs first .. first + count of a tile of x into words. NULL: product reads task->x.
+     */
+    void (*pack)(const struct act *x, size_t tile, size_t first, size_t count, uint32_t *words);
+    void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    size_t item_rows; /* most rows of an item */
+};
+
+extern const struct cpu_products cpu_products_avx512bf16_scalar, cpu_products_amx_scalar;
+#ifdef __x86_64__
+extern const struct cpu_products cpu_products_avx512bf16, cpu_products_amx;
+#endif
+
 extern const struct cpu_kernels cpu_kernels_scalar;
 #ifdef __x86_64__
 extern const struct cpu_kernels cpu_kernels_avx2;
@@ -96,9 +122,12 @@ extern const struct cpu_kernels cpu_kernels_avx2;
 struct cpu_backend {
     struct backend base; /* first: backend_ops get a pointer to it */
     const struct cpu_kernels *kernels;
+    struct cpu_products products;
     size_t threads;
-    void *scratch_memory;
-    float *scratch; /* [threads, CPU_SCRATCH_FLOATS], aligned to 64 */
+    void *memory;
+    float *scratch;      /* [threads, CPU_SCRATCH_FLOATS], aligned to 64 */
+    uint32_t *packed;    /* NULL for products that do not pack; aligned to 64 */
+    size_t packed_words; /* room */
 };
 
 static inline struct cpu_backend *cpu_from(struct backend *backend) {
@@ -126,6 +155,18 @@ static inline void cpu_decode(const struct cpu_decoders *decoders, const struct 
     else
         view_decode(w, row, column, count, dst);
 }
+
+/* What will be decoded next, asked for while the panel before it is multiplied: `steps`
+ * multiplications, each of which asks for its share. product.c. */
+struct cpu_prefetch {
+    const uint8_t *at; /* of the first row */
+    size_t row_bytes, block_bytes, rows;
+    size_t done, steps;
+};
+/* After the panel of `rows` rows at row, column: the next block of columns, or the next rows. */
+struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task, size_t row, size_t column,
+                                       size_t rows);
+void cpu_prefetch_step(struct cpu_prefetch *prefetch);
 
 /* A product of an item by panels: decodes a block of columns of up to 48 rows into scratch once,
  * and multiplies it with the tiles of all tokens. product.c. */

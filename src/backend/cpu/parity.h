@@ -43,14 +43,21 @@ static inline float parity_special(uint64_t *state) {
     return parity_number(state);
 }
 
-static inline struct backend *parity_backend(const char *isa, size_t threads) {
+/* Room to pack 600 features of 48 tokens: larger products go slice by slice. */
+static inline struct backend *parity_backend_of(const char *kernels, const char *isa,
+                                                size_t threads) {
     struct team *team = NULL;
     struct backend *backend = NULL;
     struct error err;
     assert_int_equal(team_new(threads, &team, &err), SL_OK);
-    struct backend_options options = {.kernels = "portable", .isa = isa, .team = team};
+    struct backend_options options = {
+        .kernels = kernels, .isa = isa, .team = team, .features = 600, .tokens = 48};
     assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_OK);
     return backend;
+}
+
+static inline struct backend *parity_backend(const char *isa, size_t threads) {
+    return parity_backend_of("portable", isa, threads);
 }
 
 static inline void parity_backend_free(struct backend *backend) {

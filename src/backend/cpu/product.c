@@ -4,18 +4,15 @@
 
 /* Rows of one call of the inner kernel, the most that it computes at once. */
 #define PART_ROWS ((size_t)12)
+/* Pairs of features that are packed at once, and how many such items one thread does alone. */
+#define PACK_PAIRS ((size_t)128)
+#define PACK_ITEMS_ALONE ((size_t)24)
 
-/* What will be decoded next, asked for while the panel before it is multiplied. The blocks of rows
- * lie far apart and each is short, too short for the processor to notice that it is read in order;
- * asking for all of them at once would wait as long as not asking. */
-struct prefetch {
-    const uint8_t *at; /* of the first row */
-    size_t row_bytes, block_bytes, rows;
-    size_t done, steps; /* multiplications, of how many */
-};
-
-static struct prefetch prefetch_of(const struct cpu_product *task, size_t row, size_t column,
-                                   size_t rows) {
+/* The blocks of rows of a panel lie far apart and each is short, too short for the processor to
+ * notice that it is read in order; asking for all of them at once would wait as long as not asking.
+ */
+struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task, size_t row, size_t column,
+                                       size_t rows) {
     const struct view *w = task->w;
     const struct dtype_info *format = dtype_get(w->dtype);
     size_t next = column + SL_CHAIN;
@@ -25,7 +22,7 @@ static struct prefetch prefetch_of(const struct cpu_product *task, size_t row, s
     }
     size_t len = w->columns - next < SL_CHAIN ? w->columns - next : SL_CHAIN;
     rows = row >= w->rows ? 0 : w->rows - row < rows ? w->rows - row : rows;
-    return (struct prefetch){
+    return (struct cpu_prefetch){
         .at = rows == 0 ? NULL : cpu_weights(w, format, row, next),
         .row_bytes = w->row_bytes,
         .block_bytes = len / format->block_values * format->block_bytes,
@@ -34,7 +31,7 @@ static struct prefetch prefetch_of(const struct cpu_product *task, size_t row, s
 }
 
 /* The share of one multiplication. */
-static void prefetch_step(struct prefetch *prefetch) {
+void cpu_prefetch_step(struct cpu_prefetch *prefetch) {
     size_t from = prefetch->rows * prefetch->done / prefetch->steps;
     size_t to = prefetch->rows * ++prefetch->done / prefetch->steps;
     for (size_t row = from; row < to; row++)
@@ -47,7 +44,7 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
                            size_t row, size_t column, const struct cpu_panel *whole) {
     const struct act *x = task->x;
     size_t tiles = act_tiles(x->tokens), parts = (whole->rows + PART_ROWS - 1) / PART_ROWS;
-    struct prefetch prefetch = prefetch_of(task, row, column, whole->rows);
+    struct cpu_prefetch prefetch = cpu_prefetch_after(task, row, column, whole->rows);
     prefetch.steps = tiles * parts;
     struct cpu_panel panel = *whole;
     for (size_t tile = 0; tile < tiles; tile++) {
@@ -58,7 +55,7 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
             panel.w = whole->w + part * CPU_PANEL_STRIDE;
             panel.y = act_tile(task->y, tile) + (task->first_row + row + part) * SL_LANES;
             panel.rows = whole->rows - part < PART_ROWS ? whole->rows - part : PART_ROWS;
-            prefetch_step(&prefetch);
+            cpu_prefetch_step(&prefetch);
             set->multiply(&panel);
         }
     }
@@ -86,23 +83,69 @@ struct product_run {
     struct cpu_product task;
     const struct cpu_backend *cpu;
     size_t item_rows;
+    size_t pack_items; /* of a tile */
 };
 
 static void product_item(void *ctx, size_t item, size_t worker) {
     const struct product_run *run = ctx;
     size_t first = item * run->item_rows, rest = run->task.w->rows - first;
-    run->cpu->kernels->product(&run->task, first, rest < run->item_rows ? rest : run->item_rows,
+    run->cpu->products.product(&run->task, first, rest < run->item_rows ? rest : run->item_rows,
                                cpu_scratch(run->cpu, worker));
 }
 
 /* Rows of an item: a whole panel, which uses what it loads of x most often, unless that leaves
- * fewer than four items to a thread, so that nobody waits long for the last one. A multiple of 12,
- * the outputs that the widest inner kernel computes at once. */
-static size_t rows_of_item(size_t rows, size_t threads) {
-    size_t item_rows = CPU_PANEL_ROWS;
-    while (item_rows > 12 && rows < item_rows * threads * 4)
+ * fewer than four items to a thread, so that nobody waits long for the last one. Halves of a panel
+ * are multiples of what the widest inner kernel computes at once. */
+static size_t rows_of_item(size_t rows, size_t most, size_t threads) {
+    size_t item_rows = most;
+    while (item_rows > 16 && rows < item_rows * threads * 4)
         item_rows /= 2;
-    return threads == 1 ? CPU_PANEL_ROWS : item_rows;
+    return threads == 1 ? most : item_rows;
+}
+
+static void pack_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct product_run *run = ctx;
+    const struct act *x = run->task.x;
+    size_t tile = item / run->pack_items, first = item % run->pack_items * PACK_PAIRS;
+    size_t pairs = cpu_pairs(x->features), rest = pairs - first;
+    run->cpu->products.pack(x, tile, first, rest < PACK_PAIRS ? rest : PACK_PAIRS,
+                            run->cpu->packed + tile * pairs * SL_LANES);
+}
+
+/* Rounds x to bf16. What one thread does in a few microseconds is not worth waking others. */
+static void pack(struct product_run *run, struct team *team) {
+    const struct act *x = run->task.x;
+    run->pack_items = (cpu_pairs(x->features) + PACK_PAIRS - 1) / PACK_PAIRS;
+    size_t items = act_tiles(x->tokens) * run->pack_items;
+    if (items > PACK_ITEMS_ALONE)
+        team_run(team, pack_item, run, items);
+    else
+        for (size_t item = 0; item < items; item++)
+            pack_item(run, item, 0);
+    run->task.packed = run->cpu->packed;
+}
+
+static void run_product(struct cpu_backend *cpu, const struct cpu_product *task) {
+    struct product_run run = {
+        .task = *task,
+        .cpu = cpu,
+        .item_rows = rows_of_item(task->w->rows, cpu->products.item_rows, cpu->threads),
+    };
+    run.task.rows_ahead = run.item_rows * cpu->threads;
+    if (cpu->packed)
+        pack(&run, cpu->base.team);
+    team_run(cpu->base.team, product_item, &run,
+             (task->w->rows + run.item_rows - 1) / run.item_rows);
+}
+
+/* Tiles first .. of an act as an act of its own. */
+static struct act slice_of(const struct act *act, size_t first, size_t tiles) {
+    struct act slice = *act;
+    size_t rest = act->tokens - first * SL_LANES;
+    slice.data = act_tile(act, first);
+    slice.tokens = rest < tiles * SL_LANES ? rest : tiles * SL_LANES;
+    return slice;
 }
 
 void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,
@@ -114,11 +157,13 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
     must(w->columns % dtype_get(w->dtype)->block_values == 0);
     if (x->tokens == 0 || w->rows == 0)
         return;
-    struct product_run run = {
-        .task = {.w = w, .x = x, .y = y, .first_row = first_row},
-        .cpu = cpu,
-        .item_rows = rows_of_item(w->rows, cpu->threads),
-    };
-    run.task.rows_ahead = run.item_rows * cpu->threads;
-    team_run(backend->team, product_item, &run, (w->rows + run.item_rows - 1) / run.item_rows);
+    size_t tiles = act_tiles(x->tokens), step = tiles;
+    if (cpu->packed && w->columns > 0)
+        step = cpu->packed_words / (cpu_pairs(w->columns) * SL_LANES);
+    must(step > 0);
+    for (size_t tile = 0; tile < tiles; tile += step) {
+        struct act x_slice = slice_of(x, tile, step), y_slice = slice_of(y, tile, step);
+        struct cpu_product task = {.w = w, .x = &x_slice, .y = &y_slice, .first_row = first_row};
+        run_product(cpu, &task);
+    }
 }

@@ -1,0 +1,205 @@
+/* Products of kernel set `amx`: tiles of 16 outputs x 32 columns of weights times tiles of 32
+ * features x 16 tokens of packed activations give tiles of 16 outputs x 16 tokens, which lie in
+ * memory as a tile of an act does.
+ *
+ * A panel of at most 64 rows x 256 columns is brought into scratch as bf16, tile by tile, each of
+ * them 1 KB in a row. Four sums are computed at once, two groups of outputs by two tiles of tokens,
+ * so that every tile that is loaded serves two products. The registers are configured for each item
+ * and released after it, so that a thread that sleeps has none to save. */
+#include "backend/cpu/bf16.h"
+
+#ifdef __x86_64__
+
+#include "base/cpu.h"
+
+#include <immintrin.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define AMX_TARGET BF16_TARGET ",amx-tile,amx-bf16"
+#define AMX __attribute__((target(AMX_TARGET)))
+#define AMX_INLINE static inline __attribute__((always_inline, target(AMX_TARGET)))
+
+#define GROUP_ROWS ((size_t)16)
+#define PANEL_ROWS ((size_t)64)
+#define TILE_BYTES ((size_t)1024)
+#define STEPS_MAX (SL_CHAIN / BF16_STEP)                              /* of a panel */
+#define DECODED_AT (PANEL_ROWS / GROUP_ROWS * STEPS_MAX * TILE_BYTES) /* in scratch */
+
+/* The intrinsics of gcc 12 do not say that they read and write memory. */
+#define MEMORY_IS_USED __asm__ volatile("" ::: "memory")
+
+/* Intel SDM volume 1, chapter 18.3: palette 1, eight tiles of up to 16 rows of up to 64 bytes. */
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* One or two groups of rows times one or two tiles of tokens. */
+struct amx_block {
+    const uint8_t *w[2];  /* [steps] tiles */
+    const uint32_t *x[2]; /* [steps] tiles */
+    float *y[2][2];       /* of group and tile [16, 16] */
+    size_t steps;
+    bool is_first;
+};
+
+AMX static void configure(void) {
+    _Alignas(64) struct tile_config config = {.palette = 1};
+    for (size_t i = 0; i < 8; i++) {
+        config.row_bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    MEMORY_IS_USED;
+    _tile_loadconfig(&config);
+}
+
+/* groups and tiles are constants. Registers 0 to 3: sums of group and tile; 4, 5: weights; 6, 7:
+ * activations. */
+AMX_INLINE void multiply(const struct amx_block *block, size_t groups, size_t tiles) {
+    if (block->is_first) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    } else {
+        _tile_loadd(0, block->y[0][0], 64);
+        if (tiles == 2)
+            _tile_loadd(1, block->y[0][1], 64);
+        if (groups == 2)
+            _tile_loadd(2, block->y[1][0], 64);
+        if (groups == 2 && tiles == 2)
+            _tile_loadd(3, block->y[1][1], 64);
+    }
+    for (size_t step = 0; step < block->steps; step++) {
+        size_t at = step * TILE_BYTES;
+        _tile_loadd(4, block->w[0] + at, 64);
+        _tile_loadd(6, (const uint8_t *)block->x[0] + at, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        if (tiles == 2) {
+            _tile_loadd(7, (const uint8_t *)block->x[1] + at, 64);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (groups == 2) {
+            _tile_loadd(5, block->w[1] + at, 64);
+            _tile_dpbf16ps(2, 5, 6);
+            if (tiles == 2)
+                _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, block->y[0][0], 64);
+    if (tiles == 2)
+        _tile_stored(1, block->y[0][1], 64);
+    if (groups == 2)
+        _tile_stored(2, block->y[1][0], 64);
+    if (groups == 2 && tiles == 2)
+        _tile_stored(3, block->y[1][1], 64);
+}
+
+AMX static void multiply_block(const struct amx_block *block, size_t groups, size_t tiles) {
+    MEMORY_IS_USED;
+    if (groups == 2 && tiles == 2)
+        multiply(block, 2, 2);
+    else if (groups == 2)
+        multiply(block, 2, 1);
+    else if (tiles == 2)
+        multiply(block, 1, 2);
+    else
+        multiply(block, 1, 1);
+    MEMORY_IS_USED;
+}
+
+/* A group of fewer than 16 rows: its sums go through memory of our own, as tiles are whole. */
+static void multiply_last(struct amx_block *block, size_t rows, size_t tiles) {
+    _Alignas(64) float sums[2][GROUP_ROWS * SL_LANES] = {{0}};
+    float *y[2];
+    for (size_t t = 0; t < tiles; t++) {
+        y[t] = block->y[0][t];
+        if (!block->is_first)
+            memcpy(sums[t], y[t], rows * SL_LANES * sizeof(float));
+        block->y[0][t] = sums[t];
+    }
+    multiply_block(block, 1, tiles);
+    for (size_t t = 0; t < tiles; t++)
+        memcpy(y[t], sums[t], rows * SL_LANES * sizeof(float));
+}
+
+/* Groups of a panel, two by two, times one or two tiles. */
+static void multiply_groups(const struct cpu_product *task, size_t row, size_t rows, size_t tile,
+                            size_t tiles, struct amx_block *block, const uint8_t *panel) {
+    for (size_t at = 0; at < rows;) {
+        size_t groups = rows - at >= 2 * GROUP_ROWS ? 2 : 1;
+        for (size_t g = 0; g < groups; g++) {
+            size_t feature = task->first_row + row + at + g * GROUP_ROWS;
+            block->w[g] = panel + (at / GROUP_ROWS + g) * STEPS_MAX * TILE_BYTES;
+            for (size_t t = 0; t < tiles; t++)
+                block->y[g][t] = act_tile(task->y, tile + t) + feature * SL_LANES;
+        }
+        if (rows - at < GROUP_ROWS)
+            multiply_last(block, rows - at, tiles);
+        else
+            multiply_block(block, groups, tiles);
+        at += groups * GROUP_ROWS;
+    }
+}
+
+static void multiply_tiles(const struct cpu_product *task, size_t row, size_t rows, size_t column,
+                           const uint8_t *panel) {
+    size_t count = act_tiles(task->x->tokens), rest = task->w->columns - column;
+    size_t stride = cpu_pairs(task->x->features) * SL_LANES;
+    struct cpu_prefetch prefetch = cpu_prefetch_after(task, row, column, rows);
+    struct amx_block block = {.steps =
+                                  ((rest < SL_CHAIN ? rest : SL_CHAIN) + BF16_STEP - 1) / BF16_STEP,
+                              .is_first = column == 0};
+    prefetch.steps = (count + 1) / 2;
+    for (size_t tile = 0; tile < count; tile += 2) {
+        size_t tiles = count - tile >= 2 ? 2 : 1;
+        for (size_t t = 0; t < tiles; t++)
+            block.x[t] = task->packed + (tile + t) * stride + column / 2 * SL_LANES;
+        cpu_prefetch_step(&prefetch);
+        multiply_groups(task, row, rows, tile, tiles, &block, panel);
+    }
+}
+
+AMX static void product(const struct cpu_product *task, size_t first, size_t count,
+                        float *scratch) {
+    const struct view *w = task->w;
+    uint8_t *panel = (uint8_t *)scratch;
+    struct bf16_row load = {
+        .w = w, .decoded = (float *)(void *)(panel + DECODED_AT), .stride = TILE_BYTES};
+    configure();
+    for (size_t row = first; row < first + count; row += PANEL_ROWS) {
+        size_t rest = first + count - row, rows = rest < PANEL_ROWS ? rest : PANEL_ROWS;
+        for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
+            load.column = column;
+            load.count = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
+            for (size_t r = 0; r < rows; r++) {
+                load.row = row + r;
+                load.out = panel + r / GROUP_ROWS * STEPS_MAX * TILE_BYTES + r % GROUP_ROWS * 64;
+                bf16_load_row(&load);
+            }
+            multiply_tiles(task, row, rows, column, panel);
+        }
+    }
+    _tile_release();
+}
+
+/* Linux gives a process the tile registers when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM for
+ * XTILEDATA); asking again is harmless. */
+static bool is_available(void) {
+    const struct cpu *cpu = cpu_get();
+    return cpu->has_amx_bf16 && cpu->has_avx512bf16 && syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+}
+
+const struct cpu_products cpu_products_amx = {
+    .kernels = "amx",
+    .isa = "amx",
+    .is_available = is_available,
+    .pack = bf16_pack,
+    .product = product,
+    .item_rows = PANEL_ROWS,
+};
+
+#endif
