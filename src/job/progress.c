@@ -238,7 +238,7 @@ static enum status metrics_summary(struct progress *progress, const struct progr
     buf_printf(out,
                ", \"engine\": \"%s\", \"precision\": \"%s\", \"kernels\": \"%s\", \"batch_max\": "
                "%zu}\n",
-               progress->plan->engine, progress->plan->precision, progress->plan->kernels,
+               progress->plan->engine, progress->plan->precision, progress->plan->kernels.kernels,
                progress->batch_max);
     return write_metrics(progress, err);
 }

@@ -60,10 +60,6 @@ static size_t larger(size_t a, size_t b) {
 
 /* Settings that this version has no second way for: what it lacks is no wrong usage. */
 static enum status check_settings(const struct settings *settings, struct error *err) {
-    if (!is_word(settings->kernels, "auto") && !is_word(settings->kernels, "portable"))
-        return error_set(err, SL_ERR_ENV,
-                         "--kernels %s: this version has the kernel set portable alone",
-                         settings->kernels);
     if (is_word(settings->reader, "uring"))
         return error_set(err, SL_ERR_ENV,
                          "--reader uring: this build has no uring reader, only "
@@ -492,12 +488,17 @@ uint64_t plan_fit_bytes(const struct plan_fit *fit, size_t tokens) {
 
 enum status plan_make(const struct model *model, const struct settings *settings,
                       const struct plan_rows *rows, struct plan *out, struct error *err) {
-    struct plan plan = {.kernels = "portable", .rows = *rows, .rate_source = "not needed"};
+    struct plan plan = {.rows = *rows, .rate_source = "not needed"};
     struct memory memory;
     TRY(check_settings(settings, err));
     TRY(decide_precision(model, settings, &plan, err));
     plan.threads = count_threads(settings);
     TRY(memory_init(&memory, model, settings, rows, plan.threads, err));
+    plan.kernels = memory.choice;
+    plan.product_features = memory.product_features;
+    if (memory.rounds_weights)
+        snprintf(plan.precision_reason, sizeof plan.precision_reason,
+                 "as published, rounded to bf16 by the kernels");
     plan.weights_bytes = model_weights_bytes(model);
     plan.kv_dtype = memory.kv_dtype;
     decide_budget(settings, &plan);

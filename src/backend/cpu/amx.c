@@ -44,6 +44,7 @@ struct amx_block {
     float *y[2][2];       /* of group and tile [16, 16] */
     size_t steps;
     bool is_first;
+    struct bf16_ahead *ahead;
 };
 
 AMX static void configure(void) {
@@ -75,6 +76,8 @@ AMX_INLINE void multiply(const struct amx_block *block, size_t groups, size_t ti
     }
     for (size_t step = 0; step < block->steps; step++) {
         size_t at = step * TILE_BYTES;
+        for (size_t line = bf16_share(block->ahead); line > 0; line--)
+            bf16_ask(block->ahead);
         _tile_loadd(4, block->w[0] + at, 64);
         _tile_loadd(6, (const uint8_t *)block->x[0] + at, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -126,14 +129,23 @@ static void multiply_last(struct amx_block *block, size_t rows, size_t tiles) {
         memcpy(y[t], sums[t], rows * SL_LANES * sizeof(float));
 }
 
+/* A panel of rows row .. row + rows. */
+struct amx_panel {
+    const struct cpu_product *task;
+    const uint8_t *weights;
+    size_t row, rows;
+};
+
 /* Groups of a panel, two by two, times one or two tiles. */
-static void multiply_groups(const struct cpu_product *task, size_t row, size_t rows, size_t tile,
-                            size_t tiles, struct amx_block *block, const uint8_t *panel) {
+static void multiply_groups(const struct amx_panel *panel, size_t tile, size_t tiles,
+                            struct amx_block *block) {
+    const struct cpu_product *task = panel->task;
+    size_t row = panel->row, rows = panel->rows;
     for (size_t at = 0; at < rows;) {
         size_t groups = rows - at >= 2 * GROUP_ROWS ? 2 : 1;
         for (size_t g = 0; g < groups; g++) {
             size_t feature = task->first_row + row + at + g * GROUP_ROWS;
-            block->w[g] = panel + (at / GROUP_ROWS + g) * STEPS_MAX * TILE_BYTES;
+            block->w[g] = panel->weights + (at / GROUP_ROWS + g) * STEPS_MAX * TILE_BYTES;
             for (size_t t = 0; t < tiles; t++)
                 block->y[g][t] = act_tile(task->y, tile + t) + feature * SL_LANES;
         }
@@ -145,42 +157,43 @@ static void multiply_groups(const struct cpu_product *task, size_t row, size_t r
     }
 }
 
-static void multiply_tiles(const struct cpu_product *task, size_t row, size_t rows, size_t column,
-                           const uint8_t *panel) {
+static void multiply_tiles(const struct amx_panel *panel, size_t column) {
+    const struct cpu_product *task = panel->task;
     size_t count = act_tiles(task->x->tokens), rest = task->w->columns - column;
     size_t stride = cpu_pairs(task->x->features) * SL_LANES;
-    struct cpu_prefetch prefetch = cpu_prefetch_after(task, row, column, rows);
-    struct amx_block block = {.steps =
-                                  ((rest < SL_CHAIN ? rest : SL_CHAIN) + BF16_STEP - 1) / BF16_STEP,
-                              .is_first = column == 0};
-    prefetch.steps = (count + 1) / 2;
+    size_t steps = ((rest < SL_CHAIN ? rest : SL_CHAIN) + BF16_STEP - 1) / BF16_STEP;
+    size_t groups = (panel->rows + 2 * GROUP_ROWS - 1) / (2 * GROUP_ROWS); /* pairs of them */
+    struct bf16_ahead ahead =
+        bf16_ahead_of(task, panel->row, column, panel->rows, (count + 1) / 2 * groups * steps);
+    struct amx_block block = {.steps = steps, .is_first = column == 0, .ahead = &ahead};
     for (size_t tile = 0; tile < count; tile += 2) {
         size_t tiles = count - tile >= 2 ? 2 : 1;
         for (size_t t = 0; t < tiles; t++)
             block.x[t] = task->packed + (tile + t) * stride + column / 2 * SL_LANES;
-        cpu_prefetch_step(&prefetch);
-        multiply_groups(task, row, rows, tile, tiles, &block, panel);
+        multiply_groups(panel, tile, tiles, &block);
     }
 }
 
 AMX static void product(const struct cpu_product *task, size_t first, size_t count,
                         float *scratch) {
     const struct view *w = task->w;
-    uint8_t *panel = (uint8_t *)scratch;
+    uint8_t *weights = (uint8_t *)scratch;
+    struct amx_panel panel = {.task = task, .weights = weights};
     struct bf16_row load = {
-        .w = w, .decoded = (float *)(void *)(panel + DECODED_AT), .stride = TILE_BYTES};
+        .w = w, .decoded = (float *)(void *)(weights + DECODED_AT), .stride = TILE_BYTES};
     configure();
-    for (size_t row = first; row < first + count; row += PANEL_ROWS) {
-        size_t rest = first + count - row, rows = rest < PANEL_ROWS ? rest : PANEL_ROWS;
+    for (panel.row = first; panel.row < first + count; panel.row += PANEL_ROWS) {
+        size_t rest = first + count - panel.row;
+        panel.rows = rest < PANEL_ROWS ? rest : PANEL_ROWS;
         for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
             load.column = column;
             load.count = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
-            for (size_t r = 0; r < rows; r++) {
-                load.row = row + r;
-                load.out = panel + r / GROUP_ROWS * STEPS_MAX * TILE_BYTES + r % GROUP_ROWS * 64;
+            for (size_t r = 0; r < panel.rows; r++) {
+                load.row = panel.row + r;
+                load.out = weights + r / GROUP_ROWS * STEPS_MAX * TILE_BYTES + r % GROUP_ROWS * 64;
                 bf16_load_row(&load);
             }
-            multiply_tiles(task, row, rows, column, panel);
+            multiply_tiles(&panel, column);
         }
     }
     _tile_release();

@@ -24,10 +24,13 @@ struct part {
     float *y[2];          /* [rows, 16] */
     size_t pairs, rows;
     bool is_first;
+    struct bf16_ahead *ahead;
 };
 
 /* rows and tiles are constants; rows past part->rows are computed and not stored. */
 BF16_INLINE void multiply_rows(const struct part *part, size_t rows, size_t tiles) {
+    struct bf16_ahead ahead = *part->ahead;
+    size_t share = bf16_share(&ahead);
     __m512 chain[PART_ROWS][2];
     BF16_UNROLL
     for (size_t r = 0; r < rows; r++)
@@ -38,6 +41,8 @@ BF16_INLINE void multiply_rows(const struct part *part, size_t rows, size_t tile
     const uint32_t *x0 = part->x[0], *x1 = part->x[1];
     for (size_t p = 0; p < part->pairs; p++, w += 4, x0 += SL_LANES, x1 += SL_LANES) {
         __m512i lanes[2];
+        if (p < share)
+            bf16_ask(&ahead);
         lanes[0] = _mm512_load_si512(x0);
         if (tiles == 2)
             lanes[1] = _mm512_load_si512(x1);
@@ -51,6 +56,9 @@ BF16_INLINE void multiply_rows(const struct part *part, size_t rows, size_t tile
                 chain[r][t] = _mm512_dpbf16_ps(chain[r][t], weights, (__m512bh)lanes[t]);
         }
     }
+    for (size_t p = part->pairs; p < share; p++)
+        bf16_ask(&ahead);
+    *part->ahead = ahead;
     BF16_UNROLL
     for (size_t r = 0; r < rows; r++)
         BF16_UNROLL
@@ -83,10 +91,10 @@ static void multiply_tiles(const struct cpu_product *task, size_t row, size_t ro
                            const uint8_t *panel) {
     size_t tiles = act_tiles(task->x->tokens), parts = (rows + PART_ROWS - 1) / PART_ROWS;
     size_t rest = task->w->columns - column, stride = cpu_pairs(task->x->features) * SL_LANES;
-    struct cpu_prefetch prefetch = cpu_prefetch_after(task, row, column, rows);
+    struct bf16_ahead ahead = bf16_ahead_of(task, row, column, rows, (tiles + 1) / 2 * parts);
     struct part part = {.pairs = ((rest < SL_CHAIN ? rest : SL_CHAIN) + 1) / 2,
-                        .is_first = column == 0};
-    prefetch.steps = (tiles + 1) / 2 * parts;
+                        .is_first = column == 0,
+                        .ahead = &ahead};
     for (size_t tile = 0; tile < tiles; tile += 2) {
         size_t other = tile + 1 < tiles ? tile + 1 : tile;
         part.x[0] = task->packed + tile * stride + column / 2 * SL_LANES;
@@ -97,7 +105,6 @@ static void multiply_tiles(const struct cpu_product *task, size_t row, size_t ro
             part.rows = rows - at < PART_ROWS ? rows - at : PART_ROWS;
             part.y[0] = act_tile(task->y, tile) + feature;
             part.y[1] = act_tile(task->y, other) + feature;
-            cpu_prefetch_step(&prefetch);
             if (other != tile)
                 multiply_two(&part);
             else
@@ -147,7 +154,7 @@ const struct cpu_products cpu_products_avx512bf16 = {
     .is_available = is_available,
     .pack = pack,
     .product = product,
-    .item_rows = CPU_PANEL_ROWS,
+    .item_rows = 2 * CPU_PANEL_ROWS,
 };
 
 #endif

@@ -4,21 +4,25 @@
  * A cache line of each of 16 rows is transposed in registers by pairs of columns; then each vector
  * holds one pair of 16 outputs and meets the broadcast pair of a token. bf16 rows are read where
  * they lie, a whole line at a time, so rows that fall into one set of the first-level cache do not
- * push each other out; other formats are decoded to scratch first. */
+ * push each other out. Other formats are decoded to scratch first.
+ *
+ * Sixteen rows read side by side are more than a processor follows by itself. So while some rows
+ * are computed, those that come next are asked for line by line in the order of memory. */
 #include "backend/cpu/bf16.h"
 
 #ifdef __x86_64__
 
 #include <immintrin.h>
 
-#define GROUP_ROWS ((size_t)16)
+enum { GROUP_ROWS = 16 };
 #define ROW_BYTES (SL_CHAIN * 2 + CACHE_LINE) /* of decoded rows */
 
 /* 16 rows of a block of columns, times all tokens. */
 struct block {
-    const uint8_t *rows[16];
+    const uint8_t *rows[GROUP_ROWS];
     const uint32_t *x; /* [pairs, tokens] */
     size_t columns;
+    const uint8_t *ahead; /* asked for as weights are used, as many lines; NULL: nothing */
 };
 
 /* A line of 16 rows: row[r] has 16 pairs of row r; afterwards row[p] has pair p of 16 rows. */
@@ -72,9 +76,15 @@ BF16_INLINE void multiply_block(const struct block *block, size_t tokens,
     for (size_t t = 0; t < tokens; t++)
         chain[t] = _mm512_setzero_ps();
     for (; k + BF16_STEP <= block->columns; k += BF16_STEP) {
+        const uint8_t *ahead = block->ahead;
+        if (ahead)
+            ahead += k / BF16_STEP * GROUP_ROWS * CACHE_LINE;
         BF16_UNROLL
-        for (size_t r = 0; r < 16; r++)
+        for (size_t r = 0; r < 16; r++) {
             line[r] = _mm512_loadu_si512(block->rows[r] + 2 * k);
+            if (ahead)
+                __builtin_prefetch(ahead + r * CACHE_LINE, 0, 2);
+        }
         transpose(line);
         multiply_line(line, block->x + k / 2 * tokens, 16, tokens, chain);
     }
@@ -90,13 +100,24 @@ BF16_INLINE void multiply_block(const struct block *block, size_t tokens,
 
 struct few_run {
     const struct cpu_product *task;
-    size_t row, rows; /* of this group */
-    uint8_t *panel;   /* decoded rows [16, ROW_BYTES], and room for one as float32 behind them */
+    size_t row, rows;     /* of this group */
+    uint8_t *panel;       /* decoded rows [16, ROW_BYTES], then one of them as float32 */
+    const uint8_t *ahead; /* what comes after these rows and has not been asked for; may be NULL */
 };
 
-/* Where the rows of a block lie as bf16. Missing rows are the last one again. */
-static void find_rows(const struct few_run *run, size_t column, struct block *block) {
+/* The next `bytes` of what comes after these rows. */
+static const uint8_t *take_ahead(struct few_run *run, size_t bytes) {
+    const uint8_t *ahead = run->ahead;
+    if (ahead)
+        run->ahead += bytes;
+    return ahead;
+}
+
+/* Decodes the rows of a block. */
+static void decode_rows(struct few_run *run, size_t column, struct block *block) {
     const struct view *w = run->task->w;
+    const struct dtype_info *format = dtype_get(w->dtype);
+    size_t bytes = block->columns / format->block_values * format->block_bytes;
     struct bf16_row load = {
         .w = w,
         .column = column,
@@ -104,23 +125,34 @@ static void find_rows(const struct few_run *run, size_t column, struct block *bl
         .decoded = (float *)(void *)(run->panel + GROUP_ROWS * ROW_BYTES),
         .stride = CACHE_LINE,
     };
-    for (size_t r = 0; r < GROUP_ROWS; r++) {
-        size_t row = run->row + r;
-        if (r >= run->rows) {
-            block->rows[r] = block->rows[r - 1];
-        } else if (w->dtype == DTYPE_BF16) {
-            block->rows[r] = cpu_weights(w, dtype_get(w->dtype), row, column);
-        } else {
-            load.row = row;
-            load.out = run->panel + r * ROW_BYTES;
-            bf16_load_row(&load);
-            block->rows[r] = load.out;
-        }
+    for (size_t r = 0; r < run->rows; r++) {
+        const uint8_t *ahead = take_ahead(run, bytes);
+        for (size_t i = 0; ahead && i < bytes; i += CACHE_LINE)
+            __builtin_prefetch(ahead + i, 0, 2);
+        load.row = run->row + r;
+        load.out = run->panel + r * ROW_BYTES;
+        bf16_load_row(&load);
+        block->rows[r] = load.out;
     }
 }
 
+/* Where the rows of a block lie as bf16. Missing rows are the last one again. */
+static void find_rows(struct few_run *run, size_t column, struct block *block) {
+    const struct view *w = run->task->w;
+    block->ahead = NULL;
+    if (w->dtype != DTYPE_BF16) {
+        decode_rows(run, column, block);
+    } else {
+        block->ahead = take_ahead(run, GROUP_ROWS * 2 * block->columns);
+        for (size_t r = 0; r < run->rows; r++)
+            block->rows[r] = cpu_weights(w, dtype_get(w->dtype), run->row + r, column);
+    }
+    for (size_t r = run->rows; r < GROUP_ROWS; r++)
+        block->rows[r] = block->rows[r - 1];
+}
+
 /* 16 rows or fewer; tokens is a constant. */
-BF16_INLINE void multiply_group(const struct few_run *run, size_t tokens) {
+BF16_INLINE void multiply_group(struct few_run *run, size_t tokens) {
     const struct cpu_product *task = run->task;
     __m512 sum[BF16_FEW_MAX], chain[BF16_FEW_MAX];
     BF16_UNROLL
@@ -136,7 +168,7 @@ BF16_INLINE void multiply_group(const struct few_run *run, size_t tokens) {
         for (size_t t = 0; t < tokens; t++)
             sum[t] = column == 0 ? chain[t] : _mm512_add_ps(sum[t], chain[t]);
     }
-    _Alignas(64) float out[BF16_FEW_MAX][16];
+    _Alignas(64) float out[BF16_FEW_MAX][GROUP_ROWS];
     BF16_UNROLL
     for (size_t t = 0; t < tokens; t++)
         _mm512_store_ps(out[t], sum[t]);
@@ -145,28 +177,34 @@ BF16_INLINE void multiply_group(const struct few_run *run, size_t tokens) {
             *act_at(task->y, task->first_row + run->row + r, t) = out[t][r];
 }
 
-BF16 static void multiply_1(const struct few_run *run) {
-    multiply_group(run, 1);
-}
-BF16 static void multiply_2(const struct few_run *run) {
-    multiply_group(run, 2);
-}
-BF16 static void multiply_3(const struct few_run *run) {
-    multiply_group(run, 3);
-}
-BF16 static void multiply_4(const struct few_run *run) {
-    multiply_group(run, 4);
-}
+#define MULTIPLY(TOKENS)                                                                           \
+    BF16 static void multiply_##TOKENS(struct few_run *run) {                                      \
+        multiply_group(run, TOKENS);                                                               \
+    }
+MULTIPLY(1)
+MULTIPLY(2)
+MULTIPLY(3)
+MULTIPLY(4)
+MULTIPLY(5)
+MULTIPLY(6)
+MULTIPLY(7)
+MULTIPLY(8)
+
+/* By tokens - 1. */
+static void (*const multiply[BF16_FEW_MAX])(struct few_run *) = {
+    multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6, multiply_7, multiply_8,
+};
 
 void bf16_few(const struct cpu_product *task, size_t first, size_t count, float *scratch) {
-    static void (*const multiply[BF16_FEW_MAX])(const struct few_run *) = {multiply_1, multiply_2,
-                                                                           multiply_3, multiply_4};
+    const struct view *w = task->w;
     struct few_run run = {.task = task, .panel = (uint8_t *)scratch};
-    if (task->w->columns == 0)
+    if (w->columns == 0)
         return;
     for (run.row = first; run.row < first + count; run.row += GROUP_ROWS) {
         size_t rest = first + count - run.row;
+        size_t next = rest > GROUP_ROWS ? run.row + GROUP_ROWS : first + task->rows_ahead;
         run.rows = rest < GROUP_ROWS ? rest : GROUP_ROWS;
+        run.ahead = next < w->rows ? cpu_weights(w, dtype_get(w->dtype), next, 0) : NULL;
         multiply[task->x->tokens - 1](&run);
     }
 }

@@ -39,7 +39,7 @@ BF16 void bf16_pack_few(const struct act *x, size_t first, size_t count, uint32_
     __mmask8 lanes = (__mmask8)((1u << x->tokens) - 1);
     for (size_t p = first; p < first + count; p++) {
         __m512i pairs = pack_pair(from, x->features, p, order);
-        _mm_mask_storeu_epi32(words + p * x->tokens, lanes, _mm512_castsi512_si128(pairs));
+        _mm256_mask_storeu_epi32(words + p * x->tokens, lanes, _mm512_castsi512_si256(pairs));
     }
 }
 

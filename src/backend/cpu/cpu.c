@@ -87,8 +87,10 @@ static enum status choose_products(const char *kernels, const char *isa,
         return SL_OK;
     }
     if (is_known)
-        return error_set(err, SL_ERR_ENV,
-                         "this processor lacks the instructions of kernel set '%s'", kernels);
+        return error_set(
+            err, SL_ERR_ENV,
+            "this processor lacks the instructions of kernel set '%s': use --kernels auto",
+            kernels);
     return error_set(err, SL_ERR_USAGE,
                      "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx",
                      kernels);
@@ -97,7 +99,7 @@ static enum status choose_products(const char *kernels, const char *isa,
 enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct backend_choice *out,
                                struct error *err) {
     const struct cpu_products *products = NULL;
-    struct backend_choice choice = {"portable", "weights are used unrounded"};
+    struct backend_choice choice = {"portable", "no weights are rounded"};
     if (is_name(setting, "auto")) {
         for (size_t i = 0; i < BF16_SETS && !products; i++)
             if (!is_name(bf16_sets[i]->isa, "scalar") && bf16_sets[i]->is_available())

@@ -166,7 +166,6 @@ struct cpu_prefetch {
 /* After the panel of `rows` rows at row, column: the next block of columns, or the next rows. */
 struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task, size_t row, size_t column,
                                        size_t rows);
-void cpu_prefetch_step(struct cpu_prefetch *prefetch);
 
 /* A product of an item by panels: decodes a block of columns of up to 48 rows into scratch once,
  * and multiplies it with the tiles of all tokens. product.c. */

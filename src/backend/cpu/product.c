@@ -31,7 +31,7 @@ struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task, size_t ro
 }
 
 /* The share of one multiplication. */
-void cpu_prefetch_step(struct cpu_prefetch *prefetch) {
+static void prefetch_step(struct cpu_prefetch *prefetch) {
     size_t from = prefetch->rows * prefetch->done / prefetch->steps;
     size_t to = prefetch->rows * ++prefetch->done / prefetch->steps;
     for (size_t row = from; row < to; row++)
@@ -55,7 +55,7 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
             panel.w = whole->w + part * CPU_PANEL_STRIDE;
             panel.y = act_tile(task->y, tile) + (task->first_row + row + part) * SL_LANES;
             panel.rows = whole->rows - part < PART_ROWS ? whole->rows - part : PART_ROWS;
-            cpu_prefetch_step(&prefetch);
+            prefetch_step(&prefetch);
             set->multiply(&panel);
         }
     }
