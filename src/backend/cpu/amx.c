@@ -2,10 +2,12 @@
  * features x 16 tokens of packed activations give tiles of 16 outputs x 16 tokens, which lie in
  * memory as a tile of an act does.
  *
- * A panel of at most 64 rows x 256 columns is brought into scratch as bf16, tile by tile, each of
- * them 1 KB in a row. Four sums are computed at once, two groups of outputs by two tiles of tokens,
- * so that every tile that is loaded serves two products. The registers are configured for each item
- * and released after it, so that a thread that sleeps has none to save. */
+ * Four sums are computed at once, two groups of outputs by two tiles of tokens, so that every tile
+ * that is loaded serves two products. Weights published as bf16 are used where they lie, and their
+ * sums stay in registers from the first column to the last. Other formats, and what fills no tile,
+ * are brought into scratch first, 32 rows x 512 columns, tile by tile, each of them 1 KB in a row.
+ * The registers are configured for each item and released after it, so that a thread that sleeps
+ * has none to save. */
 #include "backend/cpu/bf16.h"
 
 #ifdef __x86_64__
@@ -22,10 +24,11 @@
 #define AMX_INLINE static inline __attribute__((always_inline, target(AMX_TARGET)))
 
 #define GROUP_ROWS ((size_t)16)
-#define PANEL_ROWS ((size_t)64)
+#define PANEL_ROWS ((size_t)32)
+#define PANEL_COLUMNS ((size_t)512)
 #define TILE_BYTES ((size_t)1024)
-#define STEPS_MAX (SL_CHAIN / BF16_STEP)                              /* of a panel */
-#define DECODED_AT (PANEL_ROWS / GROUP_ROWS * STEPS_MAX * TILE_BYTES) /* in scratch */
+#define STEPS_MAX (PANEL_COLUMNS / BF16_STEP)       /* of a panel */
+#define DECODED_AT (PANEL_ROWS * PANEL_COLUMNS * 2) /* in scratch */
 
 /* The intrinsics of gcc 12 do not say that they read and write memory. */
 #define MEMORY_IS_USED __asm__ volatile("" ::: "memory")
@@ -39,7 +42,9 @@ struct tile_config {
 
 /* One or two groups of rows times one or two tiles of tokens. */
 struct amx_block {
-    const uint8_t *w[2];  /* [steps] tiles */
+    const uint8_t *w[2];  /* of each group the weights of step 0 */
+    size_t row_bytes;     /* from a row of these to the next */
+    size_t step_bytes;    /* and from a step to the next */
     const uint32_t *x[2]; /* [steps] tiles */
     float *y[2][2];       /* of group and tile [16, 16] */
     size_t steps;
@@ -78,7 +83,7 @@ AMX_INLINE void multiply(const struct amx_block *block, size_t groups, size_t ti
         size_t at = step * TILE_BYTES;
         for (size_t line = bf16_share(block->ahead); line > 0; line--)
             bf16_ask(block->ahead);
-        _tile_loadd(4, block->w[0] + at, 64);
+        _tile_loadd(4, block->w[0] + step * block->step_bytes, block->row_bytes);
         _tile_loadd(6, (const uint8_t *)block->x[0] + at, 64);
         _tile_dpbf16ps(0, 4, 6);
         if (tiles == 2) {
@@ -86,7 +91,7 @@ AMX_INLINE void multiply(const struct amx_block *block, size_t groups, size_t ti
             _tile_dpbf16ps(1, 4, 7);
         }
         if (groups == 2) {
-            _tile_loadd(5, block->w[1] + at, 64);
+            _tile_loadd(5, block->w[1] + step * block->step_bytes, block->row_bytes);
             _tile_dpbf16ps(2, 5, 6);
             if (tiles == 2)
                 _tile_dpbf16ps(3, 5, 7);
@@ -129,23 +134,49 @@ static void multiply_last(struct amx_block *block, size_t rows, size_t tiles) {
         memcpy(y[t], sums[t], rows * SL_LANES * sizeof(float));
 }
 
-/* A panel of rows row .. row + rows. */
 struct amx_panel {
     const struct cpu_product *task;
-    const uint8_t *weights;
-    size_t row, rows;
+    struct cpu_place place;
+    size_t count;    /* columns */
+    bool is_direct;  /* whole tiles, used where they lie; else in memory */
+    uint8_t *memory; /* tiles [groups, steps], then one row as float32 */
 };
+
+/* Brings a panel into memory as tiles. */
+static void load_panel(const struct amx_panel *panel) {
+    const struct cpu_place *place = &panel->place;
+    struct bf16_row load = {
+        .w = panel->task->w,
+        .column = place->column,
+        .count = panel->count,
+        .decoded = (float *)(void *)(panel->memory + DECODED_AT),
+        .stride = TILE_BYTES,
+    };
+    for (size_t r = 0; r < place->rows; r++) {
+        load.row = place->row + r;
+        load.out = panel->memory + r / GROUP_ROWS * STEPS_MAX * TILE_BYTES + r % GROUP_ROWS * 64;
+        bf16_load_row(&load);
+    }
+}
+
+/* Where the weights of a group lie, `at` rows into the panel. */
+static const uint8_t *weights_of(const struct amx_panel *panel, size_t at) {
+    const struct view *w = panel->task->w;
+    if (panel->is_direct)
+        return cpu_weights(w, dtype_get(w->dtype), panel->place.row + at, panel->place.column);
+    return panel->memory + at / GROUP_ROWS * STEPS_MAX * TILE_BYTES;
+}
 
 /* Groups of a panel, two by two, times one or two tiles. */
 static void multiply_groups(const struct amx_panel *panel, size_t tile, size_t tiles,
                             struct amx_block *block) {
     const struct cpu_product *task = panel->task;
-    size_t row = panel->row, rows = panel->rows;
+    size_t rows = panel->place.rows;
     for (size_t at = 0; at < rows;) {
         size_t groups = rows - at >= 2 * GROUP_ROWS ? 2 : 1;
         for (size_t g = 0; g < groups; g++) {
-            size_t feature = task->first_row + row + at + g * GROUP_ROWS;
-            block->w[g] = panel->weights + (at / GROUP_ROWS + g) * STEPS_MAX * TILE_BYTES;
+            size_t row = at + g * GROUP_ROWS, feature = task->first_row + panel->place.row + row;
+            block->w[g] = weights_of(panel, row);
             for (size_t t = 0; t < tiles; t++)
                 block->y[g][t] = act_tile(task->y, tile + t) + feature * SL_LANES;
         }
@@ -157,15 +188,22 @@ static void multiply_groups(const struct amx_panel *panel, size_t tile, size_t t
     }
 }
 
-static void multiply_tiles(const struct amx_panel *panel, size_t column) {
+static void multiply_tiles(const struct amx_panel *panel) {
     const struct cpu_product *task = panel->task;
-    size_t count = act_tiles(task->x->tokens), rest = task->w->columns - column;
+    size_t count = act_tiles(task->x->tokens), column = panel->place.column;
     size_t stride = cpu_pairs(task->x->features) * SL_LANES;
-    size_t steps = ((rest < SL_CHAIN ? rest : SL_CHAIN) + BF16_STEP - 1) / BF16_STEP;
-    size_t groups = (panel->rows + 2 * GROUP_ROWS - 1) / (2 * GROUP_ROWS); /* pairs of them */
-    struct bf16_ahead ahead =
-        bf16_ahead_of(task, panel->row, column, panel->rows, (count + 1) / 2 * groups * steps);
-    struct amx_block block = {.steps = steps, .is_first = column == 0, .ahead = &ahead};
+    size_t steps = (panel->count + BF16_STEP - 1) / BF16_STEP;
+    size_t groups = (panel->place.rows + 2 * GROUP_ROWS - 1) / (2 * GROUP_ROWS); /* pairs of them */
+    struct bf16_ahead ahead = bf16_ahead_of(task, &panel->place, (count + 1) / 2 * groups * steps);
+    struct amx_block block = {
+        .row_bytes = panel->is_direct ? task->w->row_bytes : 64,
+        .step_bytes = panel->is_direct ? 64 : TILE_BYTES,
+        .steps = steps,
+        .is_first = column == 0,
+        .ahead = &ahead,
+    };
+    if (panel->is_direct)
+        ahead.total = 0; /* such long rows the processor fetches best by itself */
     for (size_t tile = 0; tile < count; tile += 2) {
         size_t tiles = count - tile >= 2 ? 2 : 1;
         for (size_t t = 0; t < tiles; t++)
@@ -174,27 +212,46 @@ static void multiply_tiles(const struct amx_panel *panel, size_t column) {
     }
 }
 
+/* Rows of a panel by blocks of columns. */
+static void multiply_loaded(struct amx_panel *panel) {
+    struct cpu_place *place = &panel->place;
+    panel->is_direct = false;
+    for (place->column = 0; place->column < panel->task->w->columns;
+         place->column += PANEL_COLUMNS) {
+        size_t rest = panel->task->w->columns - place->column;
+        panel->count = rest < PANEL_COLUMNS ? rest : PANEL_COLUMNS;
+        load_panel(panel);
+        multiply_tiles(panel);
+    }
+}
+
+/* Whole rows of weights as they lie. */
+static void multiply_direct(struct amx_panel *panel) {
+    panel->is_direct = true;
+    panel->place.column = 0;
+    panel->count = panel->task->w->columns;
+    multiply_tiles(panel);
+}
+
 AMX static void product(const struct cpu_product *task, size_t first, size_t count,
                         float *scratch) {
     const struct view *w = task->w;
-    uint8_t *weights = (uint8_t *)scratch;
-    struct amx_panel panel = {.task = task, .weights = weights};
-    struct bf16_row load = {
-        .w = w, .decoded = (float *)(void *)(weights + DECODED_AT), .stride = TILE_BYTES};
+    bool has_tiles = w->dtype == DTYPE_BF16 && w->columns % BF16_STEP == 0 && w->columns > 0;
+    struct amx_panel panel = {.task = task, .memory = (uint8_t *)scratch};
+    struct cpu_place *place = &panel.place;
+    place->columns = PANEL_COLUMNS;
     configure();
-    for (panel.row = first; panel.row < first + count; panel.row += PANEL_ROWS) {
-        size_t rest = first + count - panel.row;
-        panel.rows = rest < PANEL_ROWS ? rest : PANEL_ROWS;
-        for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
-            load.column = column;
-            load.count = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
-            for (size_t r = 0; r < panel.rows; r++) {
-                load.row = panel.row + r;
-                load.out = weights + r / GROUP_ROWS * STEPS_MAX * TILE_BYTES + r % GROUP_ROWS * 64;
-                bf16_load_row(&load);
-            }
-            multiply_tiles(&panel, column);
-        }
+    for (size_t row = first; row < first + count; row += PANEL_ROWS) {
+        size_t rest = first + count - row, rows = rest < PANEL_ROWS ? rest : PANEL_ROWS;
+        size_t whole = has_tiles ? rows / GROUP_ROWS * GROUP_ROWS : 0;
+        place->row = row;
+        place->rows = whole;
+        if (whole > 0)
+            multiply_direct(&panel);
+        place->row = row + whole;
+        place->rows = rows - whole;
+        if (rows > whole)
+            multiply_loaded(&panel);
     }
     _tile_release();
 }

@@ -91,7 +91,8 @@ static void multiply_tiles(const struct cpu_product *task, size_t row, size_t ro
                            const uint8_t *panel) {
     size_t tiles = act_tiles(task->x->tokens), parts = (rows + PART_ROWS - 1) / PART_ROWS;
     size_t rest = task->w->columns - column, stride = cpu_pairs(task->x->features) * SL_LANES;
-    struct bf16_ahead ahead = bf16_ahead_of(task, row, column, rows, (tiles + 1) / 2 * parts);
+    struct cpu_place place = {.row = row, .rows = rows, .column = column, .columns = SL_CHAIN};
+    struct bf16_ahead ahead = bf16_ahead_of(task, &place, (tiles + 1) / 2 * parts);
     struct part part = {.pairs = ((rest < SL_CHAIN ? rest : SL_CHAIN) + 1) / 2,
                         .is_first = column == 0,
                         .ahead = &ahead};

@@ -23,9 +23,9 @@
  * 32 columns go to a line of their own, `stride` bytes after the one before. */
 struct bf16_row {
     const struct view *w;
-    size_t row, column, count; /* count: 1 to SL_CHAIN */
-    float *decoded;            /* scratch for SL_CHAIN values */
-    uint8_t *out;              /* aligned to 64 */
+    size_t row, column, count;
+    float *decoded; /* scratch for as many values */
+    uint8_t *out;   /* aligned to 64 */
     size_t stride;
 };
 
@@ -38,10 +38,10 @@ struct bf16_ahead {
     size_t total, a_step; /* lines of the panel that are left, and the share of a step */
 };
 
-/* The panel after that of `rows` rows at row, column; it is multiplied in so many steps. */
-static inline struct bf16_ahead bf16_ahead_of(const struct cpu_product *task, size_t row,
-                                              size_t column, size_t rows, size_t steps) {
-    struct cpu_prefetch next = cpu_prefetch_after(task, row, column, rows);
+/* The panel after that of a place, which is multiplied in so many steps. */
+static inline struct bf16_ahead bf16_ahead_of(const struct cpu_product *task,
+                                              const struct cpu_place *place, size_t steps) {
+    struct cpu_prefetch next = cpu_prefetch_after(task, place);
     size_t in_row = (next.block_bytes + CACHE_LINE - 1) / CACHE_LINE, total = next.rows * in_row;
     return (struct bf16_ahead){
         .at = next.at,

@@ -163,9 +163,14 @@ struct cpu_prefetch {
     size_t row_bytes, block_bytes, rows;
     size_t done, steps;
 };
-/* After the panel of `rows` rows at row, column: the next block of columns, or the next rows. */
-struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task, size_t row, size_t column,
-                                       size_t rows);
+/* A panel's place in a matrix. */
+struct cpu_place {
+    size_t row, rows, column;
+    size_t columns; /* of a panel that does not end with the matrix */
+};
+/* After the panel of that place: the next columns, or the first ones of the next rows. */
+struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task,
+                                       const struct cpu_place *place);
 
 /* A product of an item by panels: decodes a block of columns of up to 48 rows into scratch once,
  * and multiplies it with the tiles of all tokens. product.c. */

@@ -11,22 +11,22 @@
 /* The blocks of rows of a panel lie far apart and each is short, too short for the processor to
  * notice that it is read in order; asking for all of them at once would wait as long as not asking.
  */
-struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task, size_t row, size_t column,
-                                       size_t rows) {
+struct cpu_prefetch cpu_prefetch_after(const struct cpu_product *task,
+                                       const struct cpu_place *place) {
     const struct view *w = task->w;
     const struct dtype_info *format = dtype_get(w->dtype);
-    size_t next = column + SL_CHAIN;
+    size_t row = place->row, next = place->column + place->columns;
     if (next >= w->columns) {
         next = 0;
         row += task->rows_ahead;
     }
-    size_t len = w->columns - next < SL_CHAIN ? w->columns - next : SL_CHAIN;
-    rows = row >= w->rows ? 0 : w->rows - row < rows ? w->rows - row : rows;
+    size_t len = w->columns - next < place->columns ? w->columns - next : place->columns;
+    size_t left = row >= w->rows ? 0 : w->rows - row;
     return (struct cpu_prefetch){
-        .at = rows == 0 ? NULL : cpu_weights(w, format, row, next),
+        .at = left == 0 ? NULL : cpu_weights(w, format, row, next),
         .row_bytes = w->row_bytes,
         .block_bytes = len / format->block_values * format->block_bytes,
-        .rows = rows,
+        .rows = left < place->rows ? left : place->rows,
     };
 }
 
@@ -44,7 +44,9 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
                            size_t row, size_t column, const struct cpu_panel *whole) {
     const struct act *x = task->x;
     size_t tiles = act_tiles(x->tokens), parts = (whole->rows + PART_ROWS - 1) / PART_ROWS;
-    struct cpu_prefetch prefetch = cpu_prefetch_after(task, row, column, whole->rows);
+    struct cpu_place place = {
+        .row = row, .rows = whole->rows, .column = column, .columns = SL_CHAIN};
+    struct cpu_prefetch prefetch = cpu_prefetch_after(task, &place);
     prefetch.steps = tiles * parts;
     struct cpu_panel panel = *whole;
     for (size_t tile = 0; tile < tiles; tile++) {
