@@ -57,8 +57,8 @@ const struct option option_table[] = {
      "threads that compute (physical cores that the process may use)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
      FOR_JOB, true,
-     "portable gives the same bits on every processor; avx512bf16 and amx are not in this version "
-     "and refused (auto)"},
+     "how products are computed: portable gives the same bits on every processor, avx512bf16 and "
+     "amx round activations to bf16, and weights too (auto: bf16 where all weights are)"},
     {"kv", 0, "TYPE", "bf16,f32", OPTION_CHOICE, AT(kv), 0, 0, FOR_JOB, true,
      "number format of keys and values (bf16)"},
     {"reader", 0, "NAME", "auto,pool,uring,sync", OPTION_CHOICE, AT(reader), 0, 0, FOR_JOB, false,

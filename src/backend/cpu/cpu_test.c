@@ -80,12 +80,37 @@ static void failed_allocations_are_errors(void **test) {
     team_free(team);
 }
 
+static void a_bf16_set_fails_cleanly_without_memory(void **test) {
+    (void)test;
+    struct error err;
+    struct team *team = NULL;
+    struct backend *backend = NULL;
+    if (!cpu_get()->has_avx512bf16) {
+        print_message("skipped: this processor has no AVX512-BF16\n");
+        skip();
+    }
+    assert_int_equal(team_new(1, &team, &err), SL_OK);
+    struct backend_options options = {
+        .kernels = "avx512bf16", .team = team, .features = 4096, .tokens = 512};
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        fault_arm(SL_FAULT_ALLOC, nth, false);
+        assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_ERR_ENV);
+        assert_null(backend);
+    }
+    fault_arm(SL_FAULT_ALLOC, 0, false);
+    assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_OK);
+    assert_string_equal(backend->kernels, "avx512bf16");
+    backend_free(backend);
+    team_free(team);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_instruction_set_is_chosen),
         cmocka_unit_test(unknown_and_missing_kernels_are_refused_by_name),
         cmocka_unit_test(scratch_grows_with_threads_alone),
         cmocka_unit_test(failed_allocations_are_errors),
+        cmocka_unit_test(a_bf16_set_fails_cleanly_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
