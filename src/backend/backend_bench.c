@@ -1,10 +1,10 @@
 /* Rates of products by format and number of tokens, of attention, and of reading memory.
  *
- * Use: backend_bench [threads] [rounds] [formats, comma separated] [isa]. Weights cycle through 96
- * MB of copies, as in a pass over a model that no cache holds. Each figure is the best of `rounds`.
- * 2 x outputs x inputs x tokens operations a product. Judge against peer/peak.c in the same
- * minute. Built by hand beside the archives of its layer; docs/measurements/kernels.md has the
- * command. */
+ * Use: backend_bench [threads] [rounds] [formats, comma separated] [isa] [kernel set]; an empty
+ * word is as good as none. Weights cycle through 96 MB of copies, as in a pass over a model that no
+ * cache holds. Each figure is the best of `rounds`. 2 x outputs x inputs x tokens operations a
+ * product. Judge against peer/peak.c in the same minute. Built by hand beside the archives of its
+ * layer; docs/measurements/kernels.md has the command. */
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -183,8 +183,8 @@ int main(int argc, char **argv) {
                           .formats = argc > 3 ? argv[3] : ""};
     struct team *team = NULL;
     struct error err;
-    struct backend_options options = {.kernels = argc > 4 ? argv[4] : "portable",
-                                      .isa = argc > 5 ? argv[5] : NULL,
+    struct backend_options options = {.kernels = argc > 5 ? argv[5] : "portable",
+                                      .isa = argc > 4 && argv[4][0] ? argv[4] : NULL,
                                       .features = 8192,
                                       .tokens = TOKENS_MAX};
     struct slab slab;
@@ -199,7 +199,8 @@ int main(int argc, char **argv) {
         return 3;
     }
     fill(&bench);
-    printf("%s, %zu threads, best of %zu\n", bench.backend->isa, threads, bench.rounds);
+    printf("%s on %s, %zu threads, best of %zu\n", bench.backend->kernels, bench.backend->isa,
+           threads, bench.rounds);
     measure_products(&bench);
     printf("attention, 64 rows, bf16\n");
     measure_attention(&bench, 9, 3, 64, 127);
