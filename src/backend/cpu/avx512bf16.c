@@ -155,7 +155,7 @@ const struct cpu_products cpu_products_avx512bf16 = {
     .is_available = is_available,
     .pack = pack,
     .product = product,
-    .item_rows = 2 * CPU_PANEL_ROWS,
+    .item_rows = CPU_PANEL_ROWS,
 };
 
 #endif
