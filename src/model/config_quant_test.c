@@ -100,13 +100,14 @@ static void silence_is_no_quantisation(void **state) {
 
 static void other_ways_are_refused_by_name(void **state) {
     (void)state;
-    static const char *const methods[] = {"awq",        "gptq",    "bitsandbytes", "quark",
-                                          "fbgemm_fp8", "torchao", "hqq",          "modelopt"};
+    static const char *const methods[] = {"awq",     "gptq", "bitsandbytes", "quark", "aqlm",
+                                          "torchao", "hqq",  "modelopt",     "eetq"};
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         char more[200];
         snprintf(more, sizeof more, ",\"quantization_config\":{\"quant_method\":\"%s\",\"bits\":4}",
                  methods[i]);
         refuses(more, methods[i]);
+        refuses(more, "GGUF files"); /* what to do */
     }
     static const char *const rows[][2] = {
         {",\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}", "\"e5m2\""},

@@ -222,7 +222,8 @@ static void rope_complete(const struct rope_reader *reader, const struct rope_co
                     reader->name, rope->theta, outside->theta);
     if (rope->theta != 0)
         return;
-    log_warning("%s: no rope_theta, %g is used", reader->name, theta_default);
+    if (theta_default == ROPE_THETA_DEFAULT) /* else the family's own, which its files rely on */
+        log_warning("%s: no rope_theta, %g is used", reader->name, theta_default);
     rope->theta = theta_default;
 }
 
