@@ -183,6 +183,8 @@ static enum status check_tiling(struct shard *shard, struct error *err) {
         qsort(shard->entries, shard->count, sizeof *shard->entries, compare_entries);
     for (size_t i = 0; i < shard->count; i++) {
         const struct entry *entry = &shard->entries[i];
+        if (i > 0 && str_equal(entry->name, entry[-1].name))
+            return fail_entry(shard, entry->name, "appears twice", err);
         if (entry->begin != at)
             return error_set(err, SL_ERR_ENV,
                              "%s: tensor \"%.*s\" begins at %llu of the data, %s at %llu",
