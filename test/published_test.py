@@ -5,12 +5,14 @@ Each entry of MODELS is the config.json of the models named, as published, with 
 """
 import json
 import math
+import os
 import random
 import struct
 from array import array
+from pathlib import Path
 
 from formats_test import Mlx, Mxfp4, read
-from harness import Suite, equal, main, refused, true
+from harness import ROOT, Suite, equal, main, refused, true
 
 ROWS = [{"id": 1, "prompt_ids": [40, 41, 42, 50, 51, 60, 61]}, {"id": 2, "prompt_ids": [90, 13]}]
 OPTIONS = ("--token-ids", "--max-tokens", 4, "--ignore-eos", "--kv", "f32", "--threads", 1)
@@ -250,6 +252,70 @@ def write(path, made):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(raw for _, _, raw in made.values()))
 
 
+# Members of configs that say nothing about an answer, or that MODELS and other tests look at.
+SILENT = """architectures model_type initializer_range use_cache attention_dropout torch_dtype dtype transformers_version bos_token_id pad_token_id
+    pretraining_tp max_window_layers use_sliding_window cache_implementation sliding_window_size embd_pdrop resid_pdrop full_attn_mod lm_head_bias
+    interpolate_factor original_max_position_embeddings output_router_logits router_aux_loss_coef router_jitter_noise experts_per_token seq_aux
+    initial_context_length aux_loss_alpha ep_size moe_layer_freq no_rope_layer_interval decoder_sparse_step mlp_only_layers topk_method qk_head_dim
+    use_bidirectional_attention text_config vision_config boi_token_index eoi_token_index image_token_index mm_tokens_per_image ignore_index
+    multimodal_projector_bias projector_hidden_act spatial_merge_size vision_feature_layer vision_feature_select_strategy eos_token_id _sliding_window_pattern qkv_bias hidden_size num_hidden_layers num_attention_heads vocab_size
+    max_position_embeddings tie_word_embeddings""".split()
+ROPE = dict(factor="rope_factor", low_freq_factor="rope_low_freq_factor", high_freq_factor="rope_high_freq_factor", beta_fast="rope_beta_fast",
+            beta_slow="rope_beta_slow", mscale="rope_mscale", mscale_all_dim="rope_mscale_all_dim", truncate="rope_truncate",
+            original_max_position_embeddings="rope_original_context", rope_theta="rope_theta", attention_factor="rope_attention_factor")
+PLAIN = dict(intermediate_size="inner", rms_norm_eps="norm_eps", rope_theta="rope_theta", rope_local_base_freq="window_rope_theta",
+             attn_logit_softcapping="score_cap", final_logit_softcapping="logit_cap", attention_multiplier="score_scale",
+             embedding_multiplier="embed_scale", residual_multiplier="residual_scale", num_local_experts="experts", num_experts="experts",
+             n_routed_experts="experts", num_experts_per_tok="experts_used", moe_intermediate_size="expert_inner",
+             shared_expert_intermediate_size="shared_inner", norm_topk_prob="experts_sum_to_one", routed_scaling_factor="experts_scale",
+             n_group="expert_groups", topk_group="expert_groups_used", scoring_func="experts_score", first_k_dense_replace="dense_layers",
+             kv_lora_rank="kv_rank", q_lora_rank="q_rank", qk_nope_head_dim="qk_nope", qk_rope_head_dim="qk_rope", v_head_dim="value_dim",
+             num_nextn_predict_layers="predict_layers_unused", use_qk_norm="qk_norm", swiglu_limit="swiglu_limit", swiglu_alpha="swiglu_alpha",
+             attention_bias="attention_bias", mlp_bias="mlp_bias", rope_interleave="rope_interleave")
+NEUTRAL = dict(experts_scale=1.0, expert_groups=1, expert_groups_used=1, dense_layers=0, predict_layers_unused=0, q_rank=None, embed_scale=1.0,
+               residual_scale=1.0, rope_attention_factor=1.0, attention_bias=False, mlp_bias=False, score_cap=None, logit_cap=None,
+               rope_mscale=None, rope_mscale_all_dim=None)
+
+
+def expected(config, name, value, shown):
+    """What `show` must say for a member of a config: [(name of the setting, value)]; None: this test does not know it."""
+    text, heads = config.get("text_config", config), config.get("num_attention_heads")
+    if name in SILENT or (value is None and name not in ("q_lora_rank",)):
+        return []
+    if name in PLAIN:
+        return [(PLAIN[name], value or (0 if name == "q_lora_rank" else value))]
+    if name in ("rope_scaling", "rope_parameters"):
+        if "full_attention" in value:
+            return [("rope_theta", value["full_attention"]["rope_theta"]), ("window_rope_theta", value["sliding_attention"]["rope_theta"])]
+        ratio = text["max_position_embeddings"] / text["original_max_position_embeddings"] if "long_factor" in value else None
+        kind = {"su": "longrope"}.get(value.get("rope_type", value.get("type", "default")), value.get("rope_type", value.get("type")))
+        return [("rope", kind)] + ([("rope_factor", ratio)] if ratio else []) + [(ROPE[key], number) for key, number in value.items() if key in ROPE]
+    if name == "hidden_act" or name == "hidden_activation":
+        return [("activation", {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}[value])]
+    if name == "sliding_window":
+        return [("window", value if config.get("use_sliding_window", True) else 0)]
+    if name == "layer_types":
+        return [("windowed_layers", sum(kind == "sliding_attention" for kind in value) or None)]
+    if name == "sliding_window_pattern":
+        return [("windowed_layers", text["num_hidden_layers"] - text["num_hidden_layers"] // value)]
+    if name == "no_rope_layers":
+        return [("layers_without_rope", value.count(0))]
+    if name == "partial_rotary_factor":
+        return [("rotary", int(value * config.get("head_dim", config["hidden_size"] // heads)))]
+    if name == "query_pre_attn_scalar":
+        return [("score_scale", value ** -0.5 if value != config["head_dim"] else None)]
+    if name == "logits_scaling":
+        return [("logit_scale", 1 / value)]
+    if name in ("quantization", "quantization_config"):
+        block = dict(zip(("scale_block_rows", "scale_block_columns"), value.get("weight_block_size", [])))
+        return [*block.items()] + [("scale_group", value["group_size"]) for _ in "x" if "group_size" in value]
+    if name == "n_shared_experts":
+        return [("shared_inner", value * config["moe_intermediate_size"])]
+    if name in ("num_key_value_heads", "head_dim"):     # of MLA they say nothing
+        return [] if "kv_lora_rank" in config else [({"num_key_value_heads": "kv_heads"}.get(name, name), value)]
+    return None
+
+
 class Published(Suite):
     def published(self, name, **changes):
         """The folder of a model of the table."""
@@ -289,6 +355,37 @@ class Published(Suite):
             true("not used" not in done.err, f"a warning: {done.err[-300:]}")
             answers.append([row["token_ids"] for row in done.results])
         equal(answers[0], answers[1], "engines differ")
+
+    def says_all(self, name, config, shown):
+        """That `show --json` has each member of a config, unless it says nothing or its value is neutral."""
+        settings = {**shown, **shown["settings"]}
+        text = config.get("text_config", config)
+        for member, value in text.items():
+            pairs = expected(text, member, value, settings)
+            true(pairs is not None, f"{name}: nobody knows {member}")
+            for setting, wanted in pairs:
+                seen = settings.get(setting, NEUTRAL.get(setting))
+                near = isinstance(wanted, float) and seen is not None and abs(seen - wanted) <= 1e-6 * abs(wanted)
+                true(near or seen == wanted, f"{name}: {member} is {value!r}, but show has {setting} {seen!r}")
+        equal(sum(shown["format_bytes"].values()), shown["weights_bytes"], f"{name}: bytes by format")
+
+    def check_show_says_every_setting_of_published_configs(self):
+        for name, (_, wanted) in MODELS.items():
+            if wanted is not None:
+                model = self.published(name)
+                self.says_all(name, json.loads((model / "config.json").read_text()), json.loads(self.command("show", model, "--json").out))
+
+    def check_show_says_every_setting_of_the_fixtures(self):
+        fixtures = Path(os.environ.get("SLUICE_SHARED", ROOT.parent / "shared")) / "fixtures/models"
+        for config in sorted(fixtures.glob("*/config.json")):     # none: nothing to see, as everywhere else
+            shown = json.loads(self.command("show", config.parent, "--json").out)
+            self.says_all(config.parent.name, json.loads(config.read_text()), shown)
+
+    def check_show_says_in_text_what_is_not_usual(self):
+        text = self.command("show", self.published("gpt-oss-20b-bf16")).out.decode()
+        for words in ("rope yarn", "rope_beta_fast 32", "rope_truncate no", "window 128", "windowed_layers 2", "swiglu_limit 7", "experts_used 2",
+                      "attention_bias yes", "sinks yes", "experts_score softmax of the chosen"):
+            true(words in text, f"no {words!r} in {text}")
 
     def check_published_configs_are_understood(self):
         for name, (_, wanted) in MODELS.items():

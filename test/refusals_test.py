@@ -146,6 +146,15 @@ class Refusals(Suite):
         gguf.write()
         self.broken(model, "token_embd.weight", "300 rows", "301 tokens")
 
+    def check_a_token_beyond_the_embedding_is_its_rows_error(self):
+        model = self.model(*SMALL, "--vocab", 270)      # as many as the tokenizer has
+        path = model / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": 270, "content": "<|extra|>"})
+        path.write_text(json.dumps(tokenizer))
+        done = self.run(model, [{"id": 1, "prompt": "a<|extra|>"}, {"id": 2, "prompt": "a"}], "--max-tokens", 2)
+        true(done.code == 1 and "270" in done.row(1)["error"]["message"] and "text" in done.row(2), f"{done.code} {done.results}")
+
     def check_tensors_that_are_doubled_are_named_with_their_files(self):
         model = self.model(*SMALL)
         path = model / "model.safetensors"

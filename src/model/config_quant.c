@@ -171,11 +171,7 @@ static enum status read_object(const struct reader *reader, struct error *err) {
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
         if (str_is(method, methods[i].method))
             return methods[i].read(reader, err);
-    return error_set(
-        err, SL_ERR_ENV,
-        "%s: %s with quant_method \"%.*s\" is not supported: use the model's FP8, MLX or "
-        "GGUF files, or those that are not quantised",
-        reader->name, reader->member, STR_ARG(method));
+    return refuse(reader, "quant_method", method, err);
 }
 
 enum status config_quantisation(const struct json *config, const char *name, struct config *out,
