@@ -356,6 +356,45 @@ class Published(Suite):
             answers.append([row["token_ids"] for row in done.results])
         equal(answers[0], answers[1], "engines differ")
 
+    def passes(self, model, row, *options):
+        metrics = self.folder() / "metrics"
+        done = self.run(model, [row], "--ignore-eos", "--engine", "stream", "--metrics", metrics, *options)
+        equal(done.code, 0, done.err[-300:])
+        return [line for line in map(json.loads, metrics.read_text().splitlines()) if "pass" in line]
+
+    def check_mla_keeps_the_compressed_values_of_each_token_and_layer(self):
+        """kv_lora_rank + qk_rope_head_dim = 32 + 8 values, where the expanded heads would be 4 x (24 + 16)."""
+        model = self.published("DeepSeek-V3")
+        for kind, bytes_each in (("bf16", 2), ("f32", 4)):
+            plan = json.loads(self.command("plan", model, self.rows(ROWS), "--json", "--kv", kind).out)
+            equal(plan["kv_bytes_per_token"], (32 + 8) * 4 * bytes_each, kind)
+            used = [line["kv_bytes_used"] for line in self.passes(model, {"id": 1, "prompt_ids": [40] * 7, "max_tokens": 30}, "--kv", kind)]
+            page = 16 * (32 + 8) * 4 * bytes_each
+            equal(max(used), 3 * page, f"36 positions in pages of 16: {used}")     # the last token is not kept
+
+    def check_windows_cap_the_pages_kept(self):
+        """A window of 40 positions touches 4 pages of 16 at most; a row of 400 tokens has 25 where nothing slides."""
+        row, page = {"id": 1, "prompt_ids": [40] * 10, "max_tokens": 391}, 16 * 2 * 2 * 16 * 2     # a layer: 2 kv heads of 16, keys and values
+        for name, sliding, changes in (("Mistral-7B-v0.1", 4, {}), ("gemma-2-27b", 2, {}), ("gpt-oss-20b-bf16", 2, {})):
+            model = self.published(name, sliding_window=40, max_position_embeddings=1024, **changes)
+            used = max(line["kv_bytes_used"] for line in self.passes(model, row))
+            equal(used, page * (4 * sliding + 25 * (4 - sliding)), name)
+        model = self.published("Mistral-7B-v0.1", sliding_window=None, max_position_embeddings=1024)
+        equal(max(line["kv_bytes_used"] for line in self.passes(model, row)), page * 25 * 4, "without a window")
+
+    def check_experts_of_every_form_are_read_only_when_routed_to(self):
+        """A pass of one token reads 2 experts of each layer that has them, and not one more: by hand, four bytes a weight."""
+        row, hidden, vocab = {"id": 1, "prompt_ids": [9], "max_tokens": 5}, 64, 300
+        experts = {"Mixtral-8x7B": (4, 2 * 3 * 64 * 96), "Qwen3-30B-A3B": (4, 2 * 3 * 64 * 32), "DeepSeek-V3": (3, 2 * 3 * 64 * 32),
+                   "GLM-4.5-Air": (3, 2 * 3 * 64 * 32), "gpt-oss-20b-bf16": (4, 2 * (3 * 64 * 64 + 3 * 64))}
+        for name, (layers, values) in experts.items():
+            model = self.published(name)
+            whole = json.loads(self.command("show", model, "--json").out)["blocks"]
+            shared = sum(block["bytes"] for block in whole if "experts." not in block["name"].replace("shared_experts.", ""))
+            read_bytes = {line["read_bytes"] for line in self.passes(model, row)}
+            equal(read_bytes, {shared + 4 * layers * values}, name)
+            true(shared + 4 * layers * values < sum(block["bytes"] for block in whole), name)
+
     def says_all(self, name, config, shown):
         """That `show --json` has each member of a config, unless it says nothing or its value is neutral."""
         settings = {**shown, **shown["settings"]}
