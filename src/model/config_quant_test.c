@@ -58,6 +58,14 @@ static void fp8_says_its_blocks_and_what_it_leaves(void **state) {
     assert_true(config_module(&config, STR("lm_head"))->is_plain);
     assert_null(config_module(&config, STR("model.layers.0.mlp.up_proj")));
     config_release(&config);
+    config = good(",\"quantization_config\":{\"quant_method\":\"fp8\","
+                  "\"activation_scheme\":\"static\",\"ignored_layers\":[\"lm_head\"]}");
+    assert_true(config_module(&config, STR("lm_head"))->is_plain);
+    config_release(&config);
+    config = good(",\"quantization_config\":{\"quant_method\":\"fbgemm_fp8\","
+                  "\"activation_scale_ub\":1200.0,\"modules_to_not_convert\":[\"lm_head\"]}");
+    assert_true(config_module(&config, STR("lm_head"))->is_plain);
+    config_release(&config);
     config = good(",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":null}");
     assert_int_equal(config.quantisation.hint.block_rows, 0);
     config_release(&config);

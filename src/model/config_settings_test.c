@@ -162,6 +162,17 @@ static void deepseek_v2_routes_by_softmax(void **state) {
     config_release(&config);
 }
 
+/* As the first yarn models have it; what multiplies by one says nothing. */
+static void remarks_in_rope_settings_are_passed_over(void **state) {
+    (void)state;
+#define YARN ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":16,"
+    accepts("llama", YARN "\"original_max_position_embeddings\":32,\"finetuned\":true}");
+    accepts("llama", YARN "\"attn_factor\":1.0,\"extrapolation_factor\":1}");
+    refuses("llama", YARN "\"attn_factor\":2}", "attn_factor");
+    refuses("llama", YARN "\"finetuned\":3}", "finetuned");
+    refuses("llama", YARN "\"mrope_section\":[1,2,3]}", "mrope_section");
+}
+
 static void the_gemmas_read_their_own_members(void **state) {
     (void)state;
     struct config config = good("gemma2", ",\"hidden_act\":\"gelu\",\"hidden_activation\":"
@@ -179,6 +190,7 @@ int main(void) {
         cmocka_unit_test(settings_of_another_family_are_refused_by_name),
         cmocka_unit_test(members_of_the_wrong_kind_are_refused_by_name),
         cmocka_unit_test(deepseek_v2_routes_by_softmax),
+        cmocka_unit_test(remarks_in_rope_settings_are_passed_over),
         cmocka_unit_test(the_gemmas_read_their_own_members),
     };
     return cmocka_run_group_tests_name("config_settings", tests, NULL, NULL);
