@@ -2,7 +2,6 @@
 """Every kind of bad model: its own sentence that names file, tensor or key and the value seen, exit code 3, and no result."""
 import json
 import random
-import shutil
 import struct
 import sys
 
@@ -86,16 +85,6 @@ class Refusals(Suite):
             print("   ", errors[0].split("/model", 1)[-1])
 
     verbose = False
-
-    def model(self, *options, name="model"):
-        """A copy of the model that these options make."""
-        key = (options, name)
-        self.made = getattr(self, "made", {})
-        if key not in self.made:
-            self.made[key] = super().model(*options, name=name)
-        made, copy = self.made[key], self.folder() / name
-        shutil.copytree(made, copy) if made.is_dir() else shutil.copy(made, copy)
-        return copy
 
     def folders(self, cases, *options):
         """CASES: (change of the dict of tensors, words)."""
