@@ -11,7 +11,7 @@ import struct
 from array import array
 from pathlib import Path
 
-from formats_test import Mlx, Mxfp4, read
+from formats_test import Fp8, Mlx, Mxfp4, read
 from harness import ROOT, Suite, equal, main, refused, true
 
 ROWS = [{"id": 1, "prompt_ids": [40, 41, 42, 50, 51, 60, 61]}, {"id": 2, "prompt_ids": [90, 13]}]
@@ -448,6 +448,39 @@ class Published(Suite):
         wanted = self.logprobs(twin, "--engine", "resident")
         equal(self.logprobs(model, "--engine", "resident"), wanted, "resident")
         equal(self.logprobs(model, "--engine", "stream"), wanted, "streamed")
+
+    def coded(self, name, form, keeps=(), **changes):
+        """A model of the table with its matrices in a format, and its float32 twin."""
+        model, twin, rng = self.published(name, **changes), self.published(name, **changes), random.Random(8)
+        made, plain = {}, {}
+        for key, (dtype, shape, raw) in read(twin / "model.safetensors").items():
+            made[key] = plain[key] = (dtype, shape, raw)
+            if len(shape) == 2 and not any(word in key for word in ("norm", ".gate.weight", "shared_expert_gate", *keeps)):
+                parts, values = form.make(key.removesuffix(".weight"), *shape, rng)
+                del made[key]
+                made |= parts
+                plain[key] = ("F32", shape, values.tobytes())
+        write(model / "model.safetensors", made)
+        write(twin / "model.safetensors", plain)
+        return model, twin
+
+    def check_published_models_in_fp8(self):
+        """DeepSeek's heads of 16 + 16 rows lie across blocks of 24; experts have blocks of their own; a scale a row as Llama 3.1 405B has it."""
+        kept = ["lm_head", "model.embed_tokens"]
+        blocks = {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [24, 20]}
+        for name in ("DeepSeek-V3", "Qwen3-30B-A3B", "Qwen1.5-MoE-A2.7B", "Phi-3-mini-4k"):
+            model, twin = self.coded(name, Fp8(block=(24, 20)), kept)
+            self.configure(model, quantization_config=blocks)
+            self.same(model, twin)
+        model, twin = self.coded("Llama-3.2-1B", Fp8(block=None, ending="weight_scale", shape="row"), kept)
+        self.configure(model, quantization_config={"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0, "modules_to_not_convert": kept})
+        self.same(model, twin)
+
+    def check_published_models_in_mlx(self):
+        for name in ("gemma-3-1b", "Phi-4-mini", "OLMo-2-7B", "GLM-4.5-Air", "Mixtral-8x7B"):
+            model, twin = self.coded(name, Mlx(4, 32))
+            self.configure(model, quantization={"group_size": 32, "bits": 4, "mode": "affine"})
+            self.same(model, twin)
 
     def check_mlx_keeps_the_matrices_of_mla_by_head(self):
         """mlx_lm splits kv_b_proj [heads x (nope + value), rank] into embed_q [heads, rank, nope] and unembed_out [heads, value, rank]."""
