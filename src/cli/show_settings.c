@@ -126,7 +126,7 @@ static bool has_in_first_layers(const struct model *model, enum role role) {
 
 static void add_tensors(struct list *list, const struct model *model) {
     const struct config *config = &model->config;
-    add(list, "own_head", SETTING_FLAG, model->has_own_head);
+    add(list, "own_head", SETTING_FLAG, model->has_own_head)->is_usual = true; /* has a line */
     add(list, "qk_norm", SETTING_FLAG, has_in_first_layers(model, ROLE_Q_NORM))->is_usual =
         !has_in_first_layers(model, ROLE_Q_NORM);
     if (has_in_first_layers(model, ROLE_Q_BIAS))
