@@ -233,7 +233,8 @@ class Refusals(Suite):
                    (of(norm, shape=[2 ** 63, 2 ** 63]), norm, "overflows"), (of(norm, shape=[0]), norm, "[0]", "[64]"),
                    (of(norm, shape=[1] * 5), norm, "5 dimensions"), (of(norm, shape=[64, 1]), norm, "[1, 64]", "[64]"),
                    (of(down, shape=[64, 96]), down, "[96, 64]", "[64, 96]"), (of(norm, name="other.weight"), norm, "missing"),
-                   (of(norm, name=down), down, "twice"), (of(norm, type=99), norm, "type 99"),
+                   (of(norm, name=down), down, "twice"), (of(norm, type=24), norm, "i8"),
+                   (of(down, type=25), down, "i16", "not supported"), (of(down, type=9), down, "q8_1"), (of(norm, type=99), norm, "type 99"),
                    (lambda g: setattr(g, "body", g.body[:-64]), "cut"), (lambda g: setattr(g, "body", b""), "cut")])
         self.gguf([(of("token_embd.weight", type=kind, shape=[256, 4]), "token_embd.weight", word, "not supported")
                    for kind, word in ((16, "iq2_xxs"), (17, "iq2_xs"), (18, "iq3_xxs"), (19, "iq1_s"), (21, "iq3_s"), (22, "iq2_s"), (29, "iq1_m"))])
