@@ -160,9 +160,10 @@ static void fill(struct list *list, const struct model *model) {
     add_usual(list, "inner", config->inner);
     add(list, "norm_eps", SETTING_FLOAT, (double)config->norm_eps);
     add_rope(list, config);
-    add(list, "window", SETTING_COUNT, config->window)->is_usual = config->window == 0;
-    if (flags_set(config->is_windowed, config->layers) > 0)
-        add(list, "windowed_layers", SETTING_COUNT, flags_set(config->is_windowed, config->layers));
+    double windowed = flags_set(config->is_windowed, config->layers);
+    add(list, "window", SETTING_COUNT, windowed > 0 ? config->window : 0)->is_usual = windowed == 0;
+    if (windowed > 0)
+        add(list, "windowed_layers", SETTING_COUNT, windowed);
     add_word(list, "activation", is_gelu ? "gelu_tanh" : "silu");
     add_real(list, "embed_scale", config->embed_scale, 1);
     add_real(list, "residual_scale", config->residual_scale, 1);
