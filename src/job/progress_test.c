@@ -18,7 +18,7 @@ static char path[] = "/tmp/sluice-metrics-XXXXXX";
 
 static const struct plan plan = {.engine = "stream",
                                  .precision = "bf16",
-                                 .kernels = {"portable", "--kernels"},
+                                 .kernels = "portable",
                                  .seconds = 100,
                                  .predicted_peak_bytes = 1 << 20};
 

@@ -65,6 +65,17 @@ static void add_batch(const struct plan *plan, struct buf *out) {
     if (plan->slab_count > 0 && plan->batch < plan->rows.count && row_bytes > 0)
         buf_printf(out, " = %.1f average rows", (double)plan->kv_bytes / (double)row_bytes);
     buf_printf(out, ", bounded by: %s.", plan->batch_reason);
+    if (plan->pinned_blocks == 0)
+        return;
+    add_amount(out, " What is left keeps ", plan->pinned_bytes, " of weights in memory");
+    buf_printf(out, " (%zu of %zu blocks).", plan->pinned_blocks, plan->block_count);
+}
+
+void plan_explain_rate(const struct plan *plan, struct buf *out) {
+    add_time(plan->seconds, out);
+    add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
+               "/s, ");
+    buf_printf(out, "%s)", plan->rate_source);
 }
 
 static void add_hours(const struct plan *plan, struct buf *out) {
@@ -74,10 +85,8 @@ static void add_hours(const struct plan *plan, struct buf *out) {
     if (plan->slab_count > 0)
         add_amount(out, ", each reading ", plan->pass_bytes, "");
     buf_add(out, STR("; "));
-    add_time(plan->seconds, out);
-    add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
-               "/s, ");
-    buf_printf(out, "%s). ", plan->rate_source);
+    plan_explain_rate(plan, out);
+    buf_add(out, STR(". "));
 }
 
 static void add_specials(const struct plan_rows *rows, struct buf *out) {
@@ -94,7 +103,7 @@ static void add_specials(const struct plan_rows *rows, struct buf *out) {
 
 void plan_explain(const struct plan *plan, const struct model *model, struct buf *out) {
     buf_printf(out, "plan: %s, %s (%s), %s kernels (%s)", model->config.family, plan->precision,
-               plan->precision_reason, plan->kernels.kernels, plan->kernels.reason);
+               plan->precision_reason, plan->kernels, plan->kernels_reason);
     add_many(out, ", ", plan->threads, "thread");
     buf_add(out, STR(". "));
     if (plan->rows.count == 0) {
@@ -141,8 +150,8 @@ void plan_json(const struct plan *plan, const struct model *model, struct buf *o
     add_text(out, "engine_reason", plan->engine_reason);
     add_text(out, "precision", plan->precision);
     add_text(out, "precision_reason", plan->precision_reason);
-    add_text(out, "kernels", plan->kernels.kernels);
-    add_text(out, "kernels_reason", plan->kernels.reason);
+    add_text(out, "kernels", plan->kernels);
+    add_text(out, "kernels_reason", plan->kernels_reason);
     add_count(out, "rows", plan->rows.count);
     add_count(out, "prompt_tokens", plan->rows.prompt_tokens);
     add_count(out, "special_rows", plan->rows.special_rows);

@@ -164,7 +164,7 @@ uint64_t memory_work(const struct memory *memory, const struct memory_load *load
     return step_bytes(memory->model, load->pass_tokens, logits) +
            backend_cpu_packed_bytes(memory->choice.kernels, memory->product_features,
                                     load->pass_tokens) +
-           engine_bytes(memory->model, &limits) + row * load->batch;
+           engine_bytes(memory->model, &limits, memory->threads) + row * load->batch;
 }
 
 uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,

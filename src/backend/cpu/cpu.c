@@ -14,8 +14,8 @@ static const struct cpu_kernels *const instruction_sets[] = {
     &cpu_kernels_scalar,
 };
 
-/* Products of the other kernel sets, best first. */
-static const struct cpu_products *const bf16_sets[] = {
+/* Products of the other kernel sets, by the processor's own instructions and the references. */
+static const struct cpu_products *const bf16_products[] = {
 #ifdef __x86_64__
     &cpu_products_amx,
     &cpu_products_avx512bf16,
@@ -23,7 +23,40 @@ static const struct cpu_products *const bf16_sets[] = {
     &cpu_products_amx_scalar,
     &cpu_products_avx512bf16_scalar,
 };
-#define BF16_SETS (sizeof bf16_sets / sizeof *bf16_sets)
+#define BF16_PRODUCTS (sizeof bf16_products / sizeof *bf16_products)
+
+static bool always(void) {
+    return true;
+}
+
+#ifdef __x86_64__
+static bool has_avx512bf16(void) {
+    return cpu_products_avx512bf16.is_available();
+}
+
+static bool has_amx(void) {
+    return cpu_products_amx.is_available();
+}
+#else
+#define has_avx512bf16 NULL
+#define has_amx NULL
+#endif
+
+static const struct backend_set kernel_sets[] = {
+    {"portable", always},
+    {"avx512bf16", has_avx512bf16},
+    {"amx", has_amx},
+};
+#define KERNEL_SETS (sizeof kernel_sets / sizeof *kernel_sets)
+
+const struct backend_set *backend_cpu_sets(size_t *count) {
+    *count = KERNEL_SETS;
+    return kernel_sets;
+}
+
+static bool is_name(const char *a, const char *b) {
+    return strcmp(a, b) == 0;
+}
 
 static void cpu_free(struct backend *backend) {
     struct cpu_backend *cpu = cpu_from(backend);
@@ -68,54 +101,49 @@ static enum status choose_isa(const char *name, const struct cpu_kernels **out, 
     return error_set(err, SL_ERR_USAGE, "unknown instruction set '%s'", name ? name : "");
 }
 
-static bool is_name(const char *a, const char *b) {
-    return strcmp(a, b) == 0;
+/* A set that isa, or this processor's own instructions if that is NULL, can run. */
+static enum status find_set(const char *name, const char *isa, const struct backend_set **out,
+                            struct error *err) {
+    for (size_t i = 0; i < KERNEL_SETS; i++) {
+        const struct backend_set *set = &kernel_sets[i];
+        if (!is_name(set->name, name))
+            continue;
+        if ((isa && is_name(isa, "scalar")) || backend_set_is_usable(set)) {
+            *out = set;
+            return SL_OK;
+        }
+        return error_set(err, SL_ERR_ENV,
+                         "this %s cannot run the kernel set '%s': use --kernels portable",
+                         set->is_available ? "processor" : "build", name);
+    }
+    return error_set(err, SL_ERR_USAGE,
+                     "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx", name);
 }
 
-/* The products of a kernel set on the processor's own instructions, or on those that isa names. */
-static enum status choose_products(const char *kernels, const char *isa,
-                                   const struct cpu_products **out, struct error *err) {
-    bool is_known = false;
-    for (size_t i = 0; i < BF16_SETS; i++) {
-        const struct cpu_products *products = bf16_sets[i];
-        if (!is_name(products->kernels, kernels))
-            continue;
-        is_known = true;
-        if (!is_name(products->isa, isa ? isa : kernels) || !products->is_available())
-            continue;
-        *out = products;
-        return SL_OK;
+/* The products of a set that find_set lets pass; NULL for `portable`. */
+static const struct cpu_products *find_products(const char *kernels, const char *isa) {
+    bool is_reference = isa && is_name(isa, "scalar");
+    for (size_t i = 0; i < BF16_PRODUCTS; i++) {
+        const struct cpu_products *products = bf16_products[i];
+        if (is_name(products->kernels, kernels) && is_name(products->isa, "scalar") == is_reference)
+            return products;
     }
-    if (is_known)
-        return error_set(
-            err, SL_ERR_ENV,
-            "this processor lacks the instructions of kernel set '%s': use --kernels auto",
-            kernels);
-    return error_set(err, SL_ERR_USAGE,
-                     "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx",
-                     kernels);
+    return NULL;
 }
 
 enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct backend_choice *out,
                                struct error *err) {
-    const struct cpu_products *products = NULL;
-    struct backend_choice choice = {"portable", "no weights are rounded"};
-    if (is_name(setting, "auto")) {
-        for (size_t i = 0; i < BF16_SETS && !products; i++)
-            if (!is_name(bf16_sets[i]->isa, "scalar") && bf16_sets[i]->is_available())
-                products = bf16_sets[i];
-        if (products && is_all_bf16)
-            choice = (struct backend_choice){products->kernels, "all weights are bf16"};
-        else if (is_all_bf16)
-            choice.reason = "no bf16 products on this processor";
-    } else {
-        choice = (struct backend_choice){"portable", "--kernels"};
-        if (!is_name(setting, "portable")) {
-            TRY(choose_products(setting, NULL, &products, err));
-            choice.kernels = products->kernels;
-        }
+    const struct backend_set *set = NULL;
+    if (!is_name(setting, "auto")) {
+        TRY(find_set(setting, NULL, &set, err));
+        *out = (struct backend_choice){set->name, "--kernels"};
+        return SL_OK;
     }
-    *out = choice;
+    *out = (struct backend_choice){"portable", is_all_bf16 ? "no bf16 products on this processor"
+                                                           : "no weights are rounded"};
+    for (size_t i = 1; is_all_bf16 && i < KERNEL_SETS; i++)
+        if (backend_set_is_usable(&kernel_sets[i]))
+            *out = (struct backend_choice){kernel_sets[i].name, "all weights are bf16"};
     return SL_OK;
 }
 
@@ -133,9 +161,9 @@ enum status backend_cpu_new(const struct backend_options *options, struct backen
                             struct error *err) {
     const char *name = options->kernels ? options->kernels : "portable", *isa = options->isa;
     const struct cpu_kernels *kernels = NULL;
-    const struct cpu_products *products = NULL;
-    if (!is_name(name, "portable"))
-        TRY(choose_products(name, isa, &products, err));
+    const struct backend_set *set = NULL;
+    TRY(find_set(name, isa, &set, err));
+    const struct cpu_products *products = find_products(name, isa);
     TRY(choose_isa(products && !is_name(products->isa, "scalar") ? NULL : isa, &kernels, err));
     size_t threads = team_threads(options->team), scratch = backend_cpu_scratch_bytes(threads);
     size_t packed = 0;
@@ -152,7 +180,7 @@ enum status backend_cpu_new(const struct backend_options *options, struct backen
     uint8_t *start = (uint8_t *)memory + skip;
     *cpu = (struct cpu_backend){
         .base = {.ops = &ops,
-                 .kernels = products ? products->kernels : "portable",
+                 .kernels = set->name,
                  .isa = products ? products->isa : kernels->isa,
                  .team = options->team},
         .kernels = kernels,
