@@ -26,6 +26,6 @@ extern const struct cpu_decoders avx512_decoders;
 #define AVX512_ROWS ((size_t)12)
 void avx512_multiply(const struct cpu_panel *panel);
 /* avx512_attention.c */
-void avx512_attend(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+void avx512_attend(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
 
 #endif

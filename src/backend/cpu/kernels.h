@@ -90,6 +90,11 @@ struct cpu_attention {
     struct act *out;     /* [heads x value_dim, tokens] */
 };
 
+/* Tokens token .. token + tokens of a pass, and the query heads that share a key/value head. */
+struct cpu_heads {
+    size_t token, tokens, kv_head;
+};
+
 /* The rotation of one head in one tile. */
 struct cpu_rope {
     const float *cosines, *sines; /* tiles [rotary / 2, 16] */
@@ -104,8 +109,7 @@ struct cpu_kernels {
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
-    /* All query heads that share kv_head, for one token. */
-    void (*attend)(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+    void (*attend)(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
     /* One group of `group` features in one tile. y may be x. */
     void (*rms_norm)(const float *x, const float *weight, size_t group, float eps, float *y);
     void (*add)(const float *x, float *y, size_t count); /* y[i] += x[i]; count % 16 == 0 */
