@@ -13,6 +13,7 @@
 AVX2_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size_t rows,
                                size_t vectors) {
     const float *w = panel->w + row * CPU_PANEL_STRIDE, *x = panel->x;
+    float *y = panel->y + row * SL_LANES;
     __m256 sum[12][2];
     AVX2_UNROLL
     for (size_t r = 0; r < rows; r++)
@@ -24,6 +25,7 @@ AVX2_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size_t
         cpu_ahead_step(panel->ahead);
         for (; k < stop; k++) {
             __m256 lanes[2];
+            __builtin_prefetch(panel->x_next + k * SL_LANES, 0, 2);
             AVX2_UNROLL
             for (size_t v = 0; v < vectors; v++)
                 lanes[v] = _mm256_load_ps(x + k * SL_LANES + 8 * v);
@@ -36,7 +38,6 @@ AVX2_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size_t
             }
         }
     }
-    float *y = panel->y + row * SL_LANES;
     AVX2_UNROLL
     for (size_t r = 0; r < rows; r++)
         AVX2_UNROLL

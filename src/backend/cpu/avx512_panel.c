@@ -13,6 +13,7 @@
 AVX512_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size_t rows,
                                  size_t tiles) {
     const float *w = panel->w + row * CPU_PANEL_STRIDE, *x = panel->x;
+    float *y = panel->y + row * SL_LANES;
     __m512 sum[AVX512_ROWS][2];
     AVX2_UNROLL
     for (size_t r = 0; r < rows; r++)
@@ -26,6 +27,9 @@ AVX512_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size
             __m512 lanes[2];
             AVX2_UNROLL
             for (size_t t = 0; t < tiles; t++)
+                __builtin_prefetch(panel->x_next + t * panel->x_next_step + k * SL_LANES, 0, 2);
+            AVX2_UNROLL
+            for (size_t t = 0; t < tiles; t++)
                 lanes[t] = _mm512_load_ps(x + t * panel->x_step + k * SL_LANES);
             AVX2_UNROLL
             for (size_t r = 0; r < rows; r++) {
@@ -36,7 +40,6 @@ AVX512_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size
             }
         }
     }
-    float *y = panel->y + row * SL_LANES;
     AVX2_UNROLL
     for (size_t r = 0; r < rows; r++)
         AVX2_UNROLL

@@ -44,10 +44,10 @@ struct cpu_ahead {
 #define CPU_AHEAD_COLUMNS ((size_t)8)
 
 static inline void cpu_ahead_step(struct cpu_ahead *ahead) {
-    for (size_t i = 0; i < ahead->lines_a_step && ahead->lines > 0; i++, ahead->lines--) {
+    for (size_t i = 0; i < ahead->lines_a_step && ahead->lines > 0; i++) {
         __builtin_prefetch(ahead->row + ahead->at, 0, 2);
         ahead->at += CACHE_LINE;
-        if (ahead->at >= ahead->block_bytes) {
+        if (--ahead->lines > 0 && ahead->at >= ahead->block_bytes) {
             ahead->at = 0;
             ahead->row += ahead->row_bytes;
         }
@@ -55,17 +55,20 @@ static inline void cpu_ahead_step(struct cpu_ahead *ahead) {
 }
 
 /* What product_panels asks of an instruction set: y [rows, lanes] = or += w [rows, count] times
- * x [count, lanes], one chain of fused multiply-adds for each of them. */
+ * x [count, lanes], one chain of fused multiply-adds for each of them. Parts of x lie as far apart
+ * as a tile is long, often a multiple of what one way of a cache holds, so that they push each
+ * other out: what comes next is asked for here, too. */
 struct cpu_panel {
-    const float *w;        /* row r begins at w + r x CPU_PANEL_STRIDE */
-    const float *x;        /* [tiles, count, 16] */
-    float *y;              /* [tiles, rows, 16] */
-    size_t rows;           /* 1 to rows of the set */
-    size_t count;          /* 1 to SL_CHAIN */
-    size_t tiles;          /* 1 to tiles of the set */
-    size_t x_step, y_step; /* floats from a tile to the next */
-    size_t lanes;          /* lanes of the last tile that are tokens, 1 to 16 */
-    bool is_first;         /* the first block of the sum: y is not read */
+    const float *w;      /* row r begins at w + r x CPU_PANEL_STRIDE */
+    const float *x;      /* [tiles, count, 16] */
+    const float *x_next; /* the same of the multiplication after this: to be asked for */
+    float *y;            /* [tiles, rows, 16] */
+    size_t rows;         /* 1 to rows of the set */
+    size_t count;        /* 1 to SL_CHAIN */
+    size_t tiles;        /* 1 to tiles of the set */
+    size_t x_step, x_next_step, y_step; /* floats from a tile to the next; 0 if there is none */
+    size_t lanes;                       /* lanes of the last tile that are tokens, 1 to 16 */
+    bool is_first;                      /* the first block of the sum: y is not read */
     struct cpu_ahead *ahead;
 };
 

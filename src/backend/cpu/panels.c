@@ -49,16 +49,20 @@ static struct cpu_ahead ahead_of(const struct view *w, const struct block *next,
     return ahead;
 }
 
-/* A decoded block times all tiles. */
+/* A decoded block times all tiles; after them the first tile at next_column is met. */
 static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_product *task,
-                           const struct block *block, struct cpu_panel *panel) {
+                           const struct block *block, size_t next_column, struct cpu_panel *panel) {
     const struct act *x = task->x;
     size_t tiles = act_tiles(x->tokens);
-    for (size_t tile = 0; tile < tiles; tile += panel->tiles) {
+    for (size_t tile = 0, next; tile < tiles; tile = next) {
         panel->tiles = smaller(tiles - tile, set->tiles);
-        panel->lanes = smaller(x->tokens - (tile + panel->tiles - 1) * SL_LANES, SL_LANES);
+        next = tile + panel->tiles;
+        panel->lanes = smaller(x->tokens - (next - 1) * SL_LANES, SL_LANES);
         panel->x = act_tile(x, tile) + block->column * SL_LANES;
         panel->y = act_tile(task->y, tile) + (task->first_row + block->row) * SL_LANES;
+        panel->x_next_step = next + 1 < tiles || (next == tiles && tiles > 1) ? panel->x_step : 0;
+        panel->x_next = next < tiles ? act_tile(x, next) + block->column * SL_LANES
+                                     : act_tile(x, 0) + next_column * SL_LANES;
         set->multiply(panel);
     }
 }
@@ -86,7 +90,7 @@ void product_panels(const struct cpu_panel_set *set, const struct cpu_product *t
         for (size_t r = 0; r < block.rows; r++)
             cpu_decode(set->decoders, w, block.row + r, block.column, block.columns,
                        scratch + r * CPU_PANEL_STRIDE);
-        multiply_tiles(set, task, &block, &panel);
+        multiply_tiles(set, task, &block, next.column, &panel);
         block = next;
     }
 }

@@ -1,6 +1,12 @@
 /* Products: cuts the rows of a matrix into items and shares them out. An item is whole outputs for
  * all tokens of the pass, so how rows are cut and who computes them cannot change a bit. */
 #include "backend/cpu/kernels.h"
+#include "base/cpu.h"
+
+/* Products of so few tokens take 16 rows at once, others 6 or 12. */
+#define FEW_TOKENS ((size_t)4)
+#define ITEM_ROWS_LARGEST ((size_t)192)
+#define L2_BYTES_UNKNOWN ((size_t)512 << 10)
 
 struct product_run {
     struct cpu_product task;
@@ -15,14 +21,38 @@ static void product_item(void *ctx, size_t item, size_t worker) {
                                cpu_scratch(run->cpu, worker));
 }
 
-/* Rows of an item: a whole panel, which uses what it loads of x most often, unless that leaves
- * fewer than four items to a thread, so that nobody waits long for the last one. A multiple of 12,
- * the outputs that the widest inner kernel computes at once. */
-static size_t rows_of_item(size_t rows, size_t threads) {
-    size_t item_rows = CPU_ITEM_ROWS;
-    while (item_rows > 12 && rows < item_rows * threads * 4)
-        item_rows /= 2;
-    return threads == 1 ? CPU_ITEM_ROWS : item_rows;
+/* The most rows of an item. Where x does not fit beside everything else in the second-level cache,
+ * an item's first panel brings every part of x from further away, so that many panels should follow
+ * it: as many as leave room there for the part of x that they share (256 columns) and for what they
+ * write. Else a few panels are enough, and even out better. */
+static size_t most_rows(const struct act *x) {
+    size_t cache = cpu_get()->l2_bytes > 0 ? cpu_get()->l2_bytes : L2_BYTES_UNKNOWN;
+    size_t lanes = act_tiles(x->tokens) * SL_LANES, room = cache / 4 * 3 / sizeof(float);
+    if (lanes * x->features * sizeof(float) <= cache / 2 || room < lanes * SL_CHAIN)
+        return CPU_ITEM_ROWS;
+    size_t rows = (room - lanes * SL_CHAIN) / lanes;
+    return rows < CPU_ITEM_ROWS       ? CPU_ITEM_ROWS
+           : rows > ITEM_ROWS_LARGEST ? ITEM_ROWS_LARGEST
+                                      : rows / CPU_ITEM_ROWS * CPU_ITEM_ROWS;
+}
+
+/* Rows of an item, a multiple of step: every thread should get as many, with little to wait for at
+ * the end and few items. In rows: what the busiest thread does if all are equally fast, a quarter
+ * of an item because they are not, and two an item for beginning it. */
+static size_t rows_of_item(size_t rows, size_t most, size_t step, size_t threads) {
+    size_t best = most, least_cost = SIZE_MAX,
+           first = (rows + most * threads - 1) / (most * threads);
+    for (size_t rounds = first; threads > 1 && rounds < first + 16; rounds++) {
+        size_t share = (rows + rounds * threads - 1) / (rounds * threads);
+        size_t item = (share + step - 1) / step * step;
+        size_t items = (rows + item - 1) / item, cost = (items + threads - 1) / threads;
+        cost = cost * (item + 2) + item / 4;
+        if (cost < least_cost && item <= most) {
+            least_cost = cost;
+            best = item;
+        }
+    }
+    return best;
 }
 
 void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,
@@ -37,7 +67,9 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
     struct product_run run = {
         .task = {.w = w, .x = x, .y = y, .first_row = first_row},
         .cpu = cpu,
-        .item_rows = rows_of_item(w->rows, cpu->threads),
+        .item_rows = x->tokens <= FEW_TOKENS
+                         ? rows_of_item(w->rows, CPU_ITEM_ROWS, 16, cpu->threads)
+                         : rows_of_item(w->rows, most_rows(x), 6, cpu->threads),
     };
     run.task.rows_ahead = run.item_rows * cpu->threads;
     team_run(backend->team, product_item, &run, (w->rows + run.item_rows - 1) / run.item_rows);
