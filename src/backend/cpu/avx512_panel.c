@@ -95,22 +95,27 @@ AVX512 static void multiply_two(const struct cpu_panel *panel) {
     multiply_last(panel, row, 2);
 }
 
+AVX512 static void multiply_tiles(const struct cpu_panel *panel) {
+    if (panel->tiles > 1)
+        multiply_two(panel);
+    else
+        multiply_one(panel);
+}
+
 /* A last tile of eight tokens or fewer takes half registers, which halves its work where a whole
  * register goes through the units in two halves. */
 void avx512_multiply(const struct cpu_panel *panel) {
-    struct cpu_panel first = *panel, last = *panel;
-    if (panel->lanes <= 8) {
-        first.tiles = panel->tiles - 1;
-        last.tiles = 1;
-        last.x += first.tiles * panel->x_step;
-        last.y += first.tiles * panel->y_step;
+    if (panel->lanes > 8) {
+        multiply_tiles(panel);
+        return;
     }
-    if (first.tiles == 1)
-        multiply_one(&first);
-    else if (first.tiles == 2)
-        multiply_two(&first);
-    if (panel->lanes <= 8)
-        avx2_multiply(&last);
+    struct cpu_panel part = *panel;
+    part.tiles--;
+    if (part.tiles > 0)
+        multiply_tiles(&part);
+    part.x += part.tiles * panel->x_step;
+    part.y += part.tiles * panel->y_step;
+    avx2_multiply(&part);
 }
 
 #endif
