@@ -166,14 +166,15 @@ void attend_tokens(attend_batch *batch, const struct cpu_attention *task, struct
     attend.out = scratch;
     attend.queries = scratch + attend.width * attend.out_stride;
     for (size_t token = heads.token; token < end_token; token += tokens) {
-        size_t most = group < attend.width ? attend.width / group : 1;
-        tokens = tokens_together(args, token, most < end_token - token ? most : end_token - token);
+        size_t rest = end_token - token, most = group < attend.width ? attend.width / group : 1;
+        size_t parts = (rest + most - 1) / most; /* of about the same size */
+        tokens = tokens_together(args, token, (rest + parts - 1) / parts);
         struct span span = span_of(args, token, token + tokens - 1), after = span;
         if (token + tokens < task->q->tokens)
             after = span_of(args, token + tokens, token + tokens);
         for (size_t done = 0; done < group; done += attend.width) {
-            size_t rest = group - done < attend.width ? group - done : attend.width;
-            name_queries(&attend, token, tokens, heads.kv_head * group + done, rest);
+            size_t count = group - done < attend.width ? group - done : attend.width;
+            name_queries(&attend, token, tokens, heads.kv_head * group + done, count);
             begin(&attend);
             walk_pages(&attend, batch, &span, &after);
             end(&attend);

@@ -1,5 +1,5 @@
-/* Attention on AVX-512: sixteen lanes are one register, eight queries by two vectors of values make
- * sixteen accumulators. */
+/* Attention on AVX-512: sixteen lanes are one register; six queries by four vectors of values, or by
+ * the keys of four pages, make 24 accumulators. */
 #include "backend/cpu/avx512.h"
 
 #ifdef __x86_64__
@@ -9,7 +9,7 @@
 #define ATTEND_TARGET AVX512
 #define ATTEND_INLINE AVX512_INLINE
 #define ATTEND_CHUNK 8
-#define ATTEND_CHAINS 16
+#define ATTEND_CHAINS 24
 
 #include "backend/cpu/attend_lanes.h"
 
