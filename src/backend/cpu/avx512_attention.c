@@ -1,5 +1,5 @@
-/* Attention on AVX-512: sixteen lanes are one register; six queries by four vectors of values, or by
- * the keys of four pages, make 24 accumulators. */
+/* Attention on AVX-512: sixteen lanes are one register; six queries by four vectors of values, or
+ * by the keys of four pages, make 24 accumulators. */
 #include "backend/cpu/avx512.h"
 
 #ifdef __x86_64__

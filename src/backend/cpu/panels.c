@@ -35,13 +35,12 @@ static struct block block_after(const struct cpu_product *task, const struct blo
     };
 }
 
-/* `calls` multiplications ask for it. */
-static struct cpu_ahead ahead_of(const struct view *w, const struct block *next, size_t calls) {
+/* `steps` is how often the multiplications before it can ask for some of it. */
+static struct cpu_ahead ahead_of(const struct view *w, const struct block *next, size_t steps) {
     const struct dtype_info *format = dtype_get(w->dtype);
     struct cpu_ahead ahead = {.row_bytes = w->row_bytes};
     if (next->rows == 0)
         return ahead;
-    size_t steps = calls * (SL_CHAIN / CPU_AHEAD_COLUMNS);
     ahead.row = cpu_weights(w, format, next->row, next->column);
     ahead.block_bytes = next->columns / format->block_values * format->block_bytes;
     ahead.lines = next->rows * ((ahead.block_bytes + CACHE_LINE - 1) / CACHE_LINE);
@@ -77,7 +76,8 @@ void product_panels(const struct cpu_panel_set *set, const struct cpu_product *t
     struct block block = {first, smaller(count, set->rows), 0, smaller(w->columns, SL_CHAIN)};
     for (size_t i = 0; i < blocks; i++) {
         struct block next = block_after(task, &block, &item, set->rows);
-        struct cpu_ahead ahead = ahead_of(w, &next, calls);
+        size_t steps = calls * ((block.columns + CPU_AHEAD_COLUMNS - 1) / CPU_AHEAD_COLUMNS);
+        struct cpu_ahead ahead = ahead_of(w, &next, steps);
         struct cpu_panel panel = {
             .w = scratch,
             .rows = block.rows,
