@@ -8,7 +8,11 @@
 
 #define ATTEND_TARGET AVX2
 #define ATTEND_INLINE AVX2_INLINE
+#ifdef __clang__ /* it spills the accumulators of six */
+#define ATTEND_CHUNK 4
+#else
 #define ATTEND_CHUNK 6
+#endif
 #define ATTEND_CHAINS 4
 
 #include "backend/cpu/attend_lanes.h"
