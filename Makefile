@@ -15,7 +15,7 @@ OPT ?= -O3 -g
 CPPFLAGS += -D_GNU_SOURCE -Isrc
 CFLAGS += -std=c17 $(OPT) $(WARN) -ffp-contract=off -fno-math-errno -pthread $(SANITIZE)
 LDFLAGS += -pthread $(SANITIZE)
-LDLIBS += -lpcre2-8 -lm
+LDLIBS += -lpcre2-8 -luring -lm
 
 sources = $(filter-out %_test.c %_fuzz.c %_bench.c src/cli/main.c,$(wildcard src/$(1)/*.c src/$(1)/*/*.c))
 objects = $(patsubst src/%.c,$(BUILD)/%.o,$(call sources,$(1)))

@@ -6,7 +6,9 @@ set -eu
 build=${1:?usage: run.sh BUILD}
 shared=${SLUICE_SHARED:-$(dirname "$0")/../../shared}
 grep -m1 'model name' /proc/cpuinfo
-echo "== products, attention and the rest"
+echo "== products"
+"$build/sluice" bench kernels
+echo "== attention and the rest"
 "$build/backend/backend_bench"
 if [ ! -d "$shared/fixtures/text" ]; then
     echo "== tokenizers: skipped, no fixtures in $shared"

@@ -4,7 +4,7 @@
 #   tools/deps.sh [build | check | deep]     (each one includes those before it; default: build)
 set -eu
 
-build="gcc make libc6-dev libpcre2-dev python3 python3-pip unzip ca-certificates"
+build="gcc make libc6-dev libpcre2-dev liburing-dev python3 python3-pip unzip ca-certificates"
 check="clang libcmocka-dev"
 deep="libclang-rt-14-dev valgrind"
 

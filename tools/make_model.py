@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Makes synthetic models of any size and shape: a safetensors folder or a GGUF file. Standard library only.
+"""Makes synthetic models of any family, size and shape: a safetensors folder or a GGUF file. Standard library only.
 
     tools/make_model.py OUT [--family llama] [--hidden 64 --layers 2 --heads 4 --kv-heads 2 --inner 96 --vocab 512 ...]
     tools/make_model.py OUT.gguf --dtype q4_1
+    tools/make_model.py OUT --family deepseek_v3 --layers 4 --experts 16 --experts-used 4 --kv-rank 32
     tools/make_model.py OUT --preset 3b                 Llama-3.2-3B's shape, 6.4 GB of bf16
     tools/make_model.py OUT --script '7>4 4>9 9>9'      greedy output is that chain, whatever came before
+    tools/make_model.py --list                          the families, one a line
 
-OUT ending in .gguf makes a GGUF file, anything else a folder. Weights are random but the same for the same --seed, drawn from one
-tile that is reused at shifting places, so a file is written about as fast as the disk takes it. Norm weights are 1.
+OUT ending in .gguf makes a GGUF file as llama.cpp's converter writes it (names, permuted rows, stacked experts, norms with their 1), anything else
+a folder as Hugging Face has it. Weights are random but the same for the same --seed, drawn from one tile that is reused at shifting places, so a file
+is written about as fast as the disk takes it; a folder and a GGUF file of the same --dtype hold the same model. Norm weights are 1 and a little.
 
 A scripted model has one-hot embeddings and layers that add nothing (their output matrices are zero), and a head in which the row of token n
 sums the embeddings of all tokens that n follows: after token t the logits of its successor stand out, so the greedy answer is a chain fixed by
@@ -23,29 +26,15 @@ import random
 import struct
 import sys
 from array import array
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable, NamedTuple
 
 SPECIAL = ["<|begin|>", "<|pad|>", "<|end|>", "<|im_start|>", "<|im_end|>", "<|stop|>"]
 TEMPLATE = ("{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|end|>\\n' }}{% endfor %}"
             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 PRESETS = {"3b": dict(hidden=3072, layers=28, heads=24, kv_heads=8, head_dim=128, inner=8192, vocab=128256, tied=True),
            "1b": dict(hidden=2048, layers=16, heads=32, kv_heads=8, head_dim=64, inner=8192, vocab=128256, tied=True)}
-FAMILIES = {"llama": ("LlamaForCausalLM", "llama"), "mistral": ("MistralForCausalLM", "llama"),
-            "qwen2": ("Qwen2ForCausalLM", "qwen2"), "qwen3": ("Qwen3ForCausalLM", "qwen3"),
-            "gemma2": ("Gemma2ForCausalLM", "gemma2"), "gemma3_text": ("Gemma3ForCausalLM", "gemma3"),
-            "phi3": ("Phi3ForCausalLM", "phi3"), "olmo2": ("Olmo2ForCausalLM", "olmo2"),
-            "smollm3": ("SmolLM3ForCausalLM", "smollm3"), "granite": ("GraniteForCausalLM", "granite"),
-            "mixtral": ("MixtralForCausalLM", "llama"), "qwen3_moe": ("Qwen3MoeForCausalLM", "qwen3moe")}
-# Members of config.json that the family has besides the usual ones, and keys of its GGUF files (text, a whole number or a real one).
-GEMMA = dict(hidden_act=None, hidden_activation="gelu_pytorch_tanh", sliding_window=16, query_pre_attn_scalar=20)
-MEMBERS = {"gemma2": dict(GEMMA, attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
-           "gemma3_text": dict(GEMMA, sliding_window_pattern=2, rope_local_base_freq=10000.0),
-           "granite": dict(attention_multiplier=0.1, embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=8.0)}
-KEYS = {"gemma2": {"attention.sliding_window": 16, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
-        "gemma3_text": {"attention.sliding_window": 16, "attention.sliding_window_pattern": 2},
-        "phi3": {"attention.sliding_window": 0},
-        "granite": {"attention.scale": 0.1, "embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0}}
-MIXTURES = ("mixtral", "qwen3_moe")  # --experts and --experts-used say how many; --inner is that of each
 # name: bytes a block, values a block, ggml type, safetensors name
 DTYPES = {"f32": (4, 1, 0, "F32"), "f16": (2, 1, 1, "F16"), "bf16": (2, 1, 30, "BF16"), "q4_0": (18, 32, 2, None), "q4_1": (20, 32, 3, None),
           "q8_0": (34, 32, 8, None), "q6_k": (210, 256, 14, None)}
@@ -93,106 +82,414 @@ class Source:
         self.block, self.seed = block, seed
         self.tile *= max(1, TILE_BYTES // len(self.tile))
 
-    def write(self, file, count_bytes, name):
-        """count_bytes of the tile, starting at a block that the tensor's name decides."""
+    def pieces(self, count_bytes, name):
+        """count_bytes of the tile, starting at a block that the name decides."""
         start = random.Random(f"{self.seed} {name}").randrange(len(self.tile) // self.block) * self.block
         while count_bytes:
             piece = self.tile[start:start + count_bytes]
-            file.write(piece)
+            yield piece
             count_bytes -= len(piece)
             start = 0
 
 
-def experts_of(o, a, b):
-    """A router and experts: a tensor each in a folder, stacks in a GGUF file."""
-    mixtral = o.family == "mixtral"
-    yield a + ("block_sparse_moe" if mixtral else "mlp") + ".gate.weight", b + "ffn_gate_inp.weight", (o.experts, o.hidden), "matrix"
-    for name, old, rows, columns, kind in (("gate", "w1", o.inner, o.hidden, "matrix"), ("up", "w3", o.inner, o.hidden, "matrix"),
-                                           ("down", "w2", o.hidden, o.inner, "out")):
-        if o.is_gguf:
-            yield None, f"{b}ffn_{name}_exps.weight", (o.experts, rows, columns), kind
-            continue
-        for e in range(o.experts):
-            own = f"block_sparse_moe.experts.{e}.{old}.weight" if mixtral else f"mlp.experts.{e}.{name}_proj.weight"
-            yield a + own, None, (rows, columns), kind
+class Part(NamedTuple):
+    """Random rows of a matrix, or a vector (columns 1). The name decides the numbers, whatever the tensor that holds them is called."""
+    name: str
+    rows: int
+    columns: int
+    order: Callable = None      # (rows as bytes, bytes an item) -> bytes: as they lie in the file; None: one after the other
+
+
+class Tensor(NamedTuple):
+    name: str
+    shape: tuple
+    kind: str       # embed, head, matrix, out (adds to the residual stream), router, norm, bias, out_bias; or a list: its values
+    parts: list
+
+
+# How rows lie in a file.
+def turned(rows, item):
+    return b"".join(row[at:at + item] for at in range(0, len(rows[0]), item) for row in rows)
+
+
+def evens(rows, item):
+    return b"".join(rows[0::2])
+
+
+def odds(rows, item):
+    return b"".join(rows[1::2])
+
+
+def paired(heads):
+    """llama.cpp's order of the rows of q and k for families that rotate neighbours: i and i + half of a head come to lie side by side."""
+    def order(rows, item):
+        size = len(rows) // heads
+        return b"".join(rows[first + i // 2 + i % 2 * (size // 2)] for first in range(0, len(rows), size) for i in range(size))
+    return order
+
+
+def one(o, folder, gguf, shape, kind="matrix", order=None):
+    """A tensor that both containers have; ORDER is that of GGUF."""
+    rows, columns = (*shape, 1)[:2]
+    return Tensor(gguf if o.is_gguf else folder, shape, kind, [Part(folder, rows, columns, order if o.is_gguf else None)])
+
+
+def stack(o, folder, gguf, shape, kind="matrix"):
+    """A matrix of each expert: a tensor each in a folder (FOLDER has {} for the number), one in a GGUF file."""
+    parts = [Part(folder.format(e), *shape) for e in range(o.experts)]
+    if o.is_gguf:
+        yield Tensor(gguf, (o.experts, *shape), kind, parts)
+    else:
+        yield from (Tensor(part.name, shape, kind, [part]) for part in parts)
+
+
+def places(layer):
+    return f"model.layers.{layer}.", f"blk.{layer}."
+
+
+def attention(o, f, layer):
+    a, b = places(layer)
+    q, kv = o.heads * o.head_dim, o.kv_heads * o.head_dim
+    projections = [("q", q, o.heads if f.is_paired else 0), ("k", kv, o.kv_heads if f.is_paired else 0), ("v", kv, 0)]
+    if f.is_fused:
+        yield one(o, a + "self_attn.qkv_proj.weight", b + "attn_qkv.weight", (q + 2 * kv, o.hidden))
+    for name, rows, heads in [] if f.is_fused else projections:
+        order = paired(heads) if heads else None
+        yield one(o, f"{a}self_attn.{name}_proj.weight", f"{b}attn_{name}.weight", (rows, o.hidden), "matrix", order)
+        if name in f.biases:
+            yield one(o, f"{a}self_attn.{name}_proj.bias", f"{b}attn_{name}.bias", (rows,), "bias", order)
+    yield one(o, a + "self_attn.o_proj.weight", b + "attn_output.weight", (o.hidden, q), "out")
+    if "o" in f.biases:
+        yield one(o, a + "self_attn.o_proj.bias", b + "attn_output.bias", (o.hidden,), "out_bias")
+    for name, rows in (("q", q), ("k", kv)) if f.head_norms else ():
+        yield one(o, f"{a}self_attn.{name}_norm.weight", f"{b}attn_{name}_norm.weight", (rows if f.head_norms == "whole" else o.head_dim,), "norm")
+    if f.has_sinks:
+        yield one(o, a + "self_attn.sinks", b + "attn_sinks.weight", (o.heads,), "bias")
+
+
+def latent_attention(o, f, layer):
+    """DeepSeek's: heads of head_dim + rope_dim features, keys and values from one vector of kv_rank. GGUF has kv_b in two stacks."""
+    a, b = places(layer)
+    a += "self_attn."
+    q, nope, rank = o.heads * (o.head_dim + o.rope_dim), o.head_dim, o.kv_rank
+    if o.q_rank:
+        yield one(o, a + "q_a_proj.weight", b + "attn_q_a.weight", (o.q_rank, o.hidden))
+        yield one(o, a + "q_a_layernorm.weight", b + "attn_q_a_norm.weight", (o.q_rank,), "norm")
+        yield one(o, a + "q_b_proj.weight", b + "attn_q_b.weight", (q, o.q_rank))
+    else:
+        yield one(o, a + "q_proj.weight", b + "attn_q.weight", (q, o.hidden))
+    yield one(o, a + "kv_a_proj_with_mqa.weight", b + "attn_kv_a_mqa.weight", (rank + o.rope_dim, o.hidden))
+    yield one(o, a + "kv_a_layernorm.weight", b + "attn_kv_a_norm.weight", (rank,), "norm")
+    keys = [Part(f"{b}k_b.{head}", rank, nope) for head in range(o.heads)]
+    values = [Part(f"{b}v_b.{head}", nope, rank) for head in range(o.heads)]
+    if o.is_gguf:
+        yield Tensor(b + "attn_k_b.weight", (o.heads, rank, nope), "matrix", keys)
+        yield Tensor(b + "attn_v_b.weight", (o.heads, nope, rank), "matrix", values)
+    else:
+        parts = [part for key, value in zip(keys, values) for part in (key._replace(order=turned), value)]
+        yield Tensor(a + "kv_b_proj.weight", (o.heads * 2 * nope, rank), "matrix", parts)
+    yield one(o, a + "o_proj.weight", b + "attn_output.weight", (o.hidden, o.heads * nope), "out")
+
+
+def plain_mlp(o, f, layer):
+    a, b = places(layer)
+    if f.is_fused:
+        yield one(o, a + "mlp.gate_up_proj.weight", b + "ffn_up.weight", (2 * o.inner, o.hidden))
+    for name in () if f.is_fused else ("gate", "up"):
+        yield one(o, f"{a}mlp.{name}_proj.weight", f"{b}ffn_{name}.weight", (o.inner, o.hidden))
+    yield one(o, a + "mlp.down_proj.weight", b + "ffn_down.weight", (o.hidden, o.inner), "out")
+
+
+def experts(o, f, layer):
+    """A router and experts, and where the family has them a correction of the router's scores and a shared expert."""
+    if layer < f.dense_layers:
+        return (yield from plain_mlp(o, f, layer))
+    a, b = places(layer)
+    a += f.module + "."
+    up, down = (o.expert_inner, o.hidden), (o.hidden, o.expert_inner)
+    yield one(o, a + "gate.weight", b + "ffn_gate_inp.weight", (o.experts, o.hidden), "router")
+    if f.has_correction:
+        yield one(o, a + "gate.e_score_correction_bias", b + "exp_probs_b.bias", (o.experts,), "bias")
+    for name, own, shape, kind in (("gate", f.expert[0], up, "matrix"), ("up", f.expert[1], up, "matrix"), ("down", f.expert[2], down, "out")):
+        yield from stack(o, f"{a}experts.{{}}.{own}.weight", f"{b}ffn_{name}_exps.weight", shape, kind)
+    if f.shared:
+        inner = o.inner if f.has_shared_gate else o.expert_inner
+        if f.has_shared_gate:
+            name = b + "ffn_gate_inp_shexp.weight" if o.is_gguf else a + "shared_expert_gate.weight"
+            yield Tensor(name, (o.hidden,) if o.is_gguf else (1, o.hidden), "router", [Part(a + "shared_expert_gate", 1, o.hidden)])
+        for name, shape, kind in (("gate", (inner, o.hidden), "matrix"), ("up", (inner, o.hidden), "matrix"), ("down", (o.hidden, inner), "out")):
+            yield one(o, f"{a}{f.shared}.{name}_proj.weight", f"{b}ffn_{name}_shexp.weight", shape, kind)
+
+
+def gpt_oss_experts(o, f, layer):
+    """Stacks in both containers: [inputs, outputs] with gate and up alternating in a folder, rows of outputs apart in a GGUF file."""
+    a, b = places(layer)
+    a, inner = a + "mlp.", o.expert_inner
+    both = [Part(f"{b}gate_up.{e}", 2 * inner, o.hidden) for e in range(o.experts)]
+    biases = [Part(f"{b}gate_up_bias.{e}", 2 * inner, 1) for e in range(o.experts)]
+    down = [Part(f"{b}down.{e}", o.hidden, inner) for e in range(o.experts)]
+    down_bias = [Part(f"{b}down_bias.{e}", o.hidden, 1) for e in range(o.experts)]
+    lay = lambda parts, order: [part._replace(order=order) for part in parts]
+    yield one(o, a + "router.weight", b + "ffn_gate_inp.weight", (o.experts, o.hidden), "router")
+    yield one(o, a + "router.bias", b + "ffn_gate_inp.bias", (o.experts,), "bias")
+    if not o.is_gguf:
+        yield Tensor(a + "experts.gate_up_proj", (o.experts, o.hidden, 2 * inner), "matrix", lay(both, turned))
+        yield Tensor(a + "experts.gate_up_proj_bias", (o.experts, 2 * inner), "bias", biases)
+        yield Tensor(a + "experts.down_proj", (o.experts, inner, o.hidden), "out", lay(down, turned))
+        yield Tensor(a + "experts.down_proj_bias", (o.experts, o.hidden), "out_bias", down_bias)
+        return
+    for name, order in (("gate", evens), ("up", odds)):
+        yield Tensor(f"{b}ffn_{name}_exps.weight", (o.experts, inner, o.hidden), "matrix", lay(both, order))
+        yield Tensor(f"{b}ffn_{name}_exps.bias", (o.experts, inner), "bias", lay(biases, order))
+    yield Tensor(b + "ffn_down_exps.weight", (o.experts, o.hidden, inner), "out", down)
+    yield Tensor(b + "ffn_down_exps.bias", (o.experts, o.hidden), "out_bias", down_bias)
+
+
+@dataclass
+class Family:
+    classname: str
+    gguf: str
+    model_type: str = None                  # of config.json; None: the family's name here
+    attention: Callable = attention
+    mlp: Callable = plain_mlp
+    norms: dict = None                      # of a layer: folder's name to that of GGUF; None: NORMS
+    is_paired: bool = False                 # llama.cpp permutes rows of q and k
+    is_fused: bool = False                  # q, k and v in one tensor, gate and up in another
+    norm_eps: float = 1e-5
+    norm_offset: int = 0                    # folders hold the weights of norms less this
+    biases: str = ""                        # letters of the projections that have one
+    head_norms: str = None                  # of q and k: "each" head, or the "whole" of them
+    has_sinks: bool = False
+    module: str = "mlp"                     # mixtures: where the experts are, and what their matrices are called
+    expert: tuple = ("gate_proj", "up_proj", "down_proj")
+    shared: str = None
+    has_shared_gate: bool = False
+    has_correction: bool = False
+    dense_layers: int = 0                   # the first ones
+    more: Callable = lambda o: ()           # tensors besides the usual ones
+    members: Callable = lambda o: {}        # of config.json, besides the usual ones
+    keys: Callable = lambda o: {}           # of a GGUF file, without the architecture's name
+
+
+NORMS = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+LATE_NORMS = {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_attention_norm"}    # the same under another name
+POST_NORMS = {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+GEMMA_NORMS = {"input_layernorm": "attn_norm", "pre_feedforward_layernorm": "ffn_norm", **POST_NORMS}
+WINDOW = 16
+YARN = 4        # times the positions of training, in families that are published with yarn
+
+
+def gemma(o, **more):
+    return dict(hidden_act=None, hidden_activation="gelu_pytorch_tanh", sliding_window=WINDOW, query_pre_attn_scalar=o.head_dim, **more)
+
+
+def expert_members(o, count="num_experts", **more):
+    return {count: o.experts, "num_experts_per_tok": o.experts_used, "moe_intermediate_size": o.expert_inner, "norm_topk_prob": True, **more}
+
+
+def expert_keys(o, **more):
+    return {"expert_count": o.experts, "expert_used_count": o.experts_used, "expert_feed_forward_length": o.expert_inner, **more}
+
+
+def groups(o):
+    """Experts in four groups, of which a token has two, where that can be."""
+    return (4, 2) if o.experts % 4 == 0 and 8 <= o.experts and o.experts_used <= o.experts // 2 else (1, 1)
+
+
+def sigmoid_members(o, f, scale, **more):
+    return expert_members(o, "n_routed_experts", n_shared_experts=1, first_k_dense_replace=f.dense_layers, routed_scaling_factor=scale, **more)
+
+
+def sigmoid_keys(o, f, scale, **more):
+    return expert_keys(o, expert_shared_count=1, leading_dense_block_count=f.dense_layers, expert_gating_func=2, expert_weights_norm=True,
+                       expert_weights_scale=scale, **more)
+
+
+def deepseek_members(o):
+    yarn = dict(rope_type="yarn", factor=float(YARN), original_max_position_embeddings=o.context // YARN, beta_fast=32.0, beta_slow=1.0,
+                mscale=1.0, mscale_all_dim=1.0)
+    return sigmoid_members(o, FAMILIES["deepseek_v3"], 2.5, n_group=groups(o)[0], topk_group=groups(o)[1], scoring_func="sigmoid",
+                           topk_method="noaux_tc", kv_lora_rank=o.kv_rank, q_lora_rank=o.q_rank or None, qk_nope_head_dim=o.head_dim,
+                           qk_rope_head_dim=o.rope_dim, v_head_dim=o.head_dim, head_dim=o.rope_dim, num_key_value_heads=o.heads,
+                           attention_bias=False, rope_scaling=yarn)
+
+
+def deepseek_keys(o):
+    more = {"attention.q_lora_rank": o.q_rank} if o.q_rank else {}
+    return sigmoid_keys(o, FAMILIES["deepseek_v3"], 2.5, expert_group_count=groups(o)[0], expert_group_used_count=groups(o)[1], **more, **{
+        "attention.head_count_kv": 1, "attention.kv_lora_rank": o.kv_rank, "attention.key_length": o.kv_rank + o.rope_dim,
+        "attention.value_length": o.kv_rank, "attention.key_length_mla": o.head_dim + o.rope_dim, "attention.value_length_mla": o.head_dim,
+        "rope.dimension_count": o.rope_dim, "rope.scaling.type": "yarn", "rope.scaling.factor": float(YARN),
+        "rope.scaling.original_context_length": o.context // YARN, "rope.scaling.yarn_log_multiplier": 0.1})
+
+
+def glm_members(o):
+    return sigmoid_members(o, FAMILIES["glm4_moe"], 1.5, n_group=1, topk_group=1, attention_bias=True, use_qk_norm=True,
+                           partial_rotary_factor=0.5)
+
+
+def glm_keys(o):
+    return sigmoid_keys(o, FAMILIES["glm4_moe"], 1.5, **{"rope.dimension_count": o.head_dim // 2})
+
+
+def gpt_oss_members(o):
+    yarn = dict(rope_type="yarn", factor=float(YARN), original_max_position_embeddings=o.context // YARN, beta_fast=32.0, beta_slow=1.0,
+                truncate=False)
+    return dict(num_local_experts=o.experts, num_experts_per_tok=o.experts_used, intermediate_size=o.expert_inner, attention_bias=True,
+                swiglu_limit=7.0, sliding_window=WINDOW, rope_scaling=yarn,
+                layer_types=["full_attention" if layer % 2 else "sliding_attention" for layer in range(o.layers)])
+
+
+def gpt_oss_keys(o):
+    return expert_keys(o, feed_forward_length=o.expert_inner, **{
+        "attention.sliding_window": WINDOW, "rope.scaling.type": "yarn", "rope.scaling.factor": float(YARN),
+        "rope.scaling.original_context_length": o.context // YARN})
+
+
+def longrope_factors(o):
+    pairs = o.head_dim // 2
+    return [1.0 + i / pairs for i in range(pairs)], [2.0 + 8.0 * i / pairs for i in range(pairs)]
+
+
+def longrope_tensors(o):
+    """A GGUF file has the factors in tensors."""
+    for name, values in zip(("short", "long"), longrope_factors(o)) if o.is_gguf else ():
+        yield Tensor(f"rope_factors_{name}.weight", (len(values),), values, [])
+
+
+def longrope_members(o):
+    """Rows of more than 32 positions have the long factors."""
+    short, long = longrope_factors(o)
+    return dict(original_max_position_embeddings=32, rope_scaling=dict(type="longrope", short_factor=short, long_factor=long))
+
+
+def longrope_keys(o):
+    return {"attention.sliding_window": 0, "rope.scaling.original_context_length": 32,
+            "rope.scaling.attn_factor": math.sqrt(1 + math.log(o.context / 32) / math.log(32))}
+
+
+FAMILIES = {
+    "llama": Family("LlamaForCausalLM", "llama", is_paired=True),
+    "mistral": Family("MistralForCausalLM", "llama", is_paired=True, members=lambda o: dict(sliding_window=4096)),
+    "qwen2": Family("Qwen2ForCausalLM", "qwen2", biases="qkv"),
+    "qwen3": Family("Qwen3ForCausalLM", "qwen3", head_norms="each"),
+    "gemma2": Family("Gemma2ForCausalLM", "gemma2", norms=GEMMA_NORMS, norm_offset=1,
+                     members=lambda o: gemma(o, attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
+                     keys=lambda o: {"attention.sliding_window": WINDOW, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}),
+    "gemma3_text": Family("Gemma3ForCausalLM", "gemma3", norms=GEMMA_NORMS, norm_offset=1, head_norms="each",
+                          members=lambda o: gemma(o, sliding_window_pattern=2, rope_local_base_freq=10000.0),
+                          keys=lambda o: {"attention.sliding_window": WINDOW, "attention.sliding_window_pattern": 2}),
+    "phi3": Family("Phi3ForCausalLM", "phi3", is_fused=True, keys=lambda o: {"attention.sliding_window": 0}),
+    "phi3_longrope": Family("Phi3ForCausalLM", "phi3", "phi3", is_fused=True, more=longrope_tensors, members=longrope_members,
+                            keys=longrope_keys),
+    "olmo2": Family("Olmo2ForCausalLM", "olmo2", norms=POST_NORMS, head_norms="whole"),
+    "smollm3": Family("SmolLM3ForCausalLM", "smollm3", is_paired=True),
+    "granite": Family("GraniteForCausalLM", "granite", is_paired=True,
+                      members=lambda o: dict(attention_multiplier=0.1, embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=8.0),
+                      keys=lambda o: {"attention.scale": 0.1, "embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0}),
+    "mixtral": Family("MixtralForCausalLM", "llama", mlp=experts, is_paired=True, module="block_sparse_moe", expert=("w1", "w3", "w2"),
+                      members=lambda o: dict(num_local_experts=o.experts, num_experts_per_tok=o.experts_used, intermediate_size=o.expert_inner),
+                      keys=lambda o: dict(expert_count=o.experts, expert_used_count=o.experts_used, feed_forward_length=o.expert_inner)),
+    "qwen2_moe": Family("Qwen2MoeForCausalLM", "qwen2moe", mlp=experts, biases="qkv", shared="shared_expert", has_shared_gate=True,
+                        members=lambda o: expert_members(o, norm_topk_prob=False, shared_expert_intermediate_size=o.inner),
+                        keys=lambda o: expert_keys(o, expert_shared_feed_forward_length=o.inner)),
+    "qwen3_moe": Family("Qwen3MoeForCausalLM", "qwen3moe", mlp=experts, head_norms="each", members=expert_members, keys=expert_keys),
+    "gpt_oss": Family("GptOssForCausalLM", "gpt-oss", mlp=gpt_oss_experts, norms=LATE_NORMS, biases="qkvo", has_sinks=True,
+                      members=gpt_oss_members, keys=gpt_oss_keys),
+    "deepseek_v3": Family("DeepseekV3ForCausalLM", "deepseek2", norm_eps=1e-6, attention=latent_attention, mlp=experts, shared="shared_experts",
+                          has_correction=True, dense_layers=1, members=deepseek_members, keys=deepseek_keys),
+    "glm4_moe": Family("Glm4MoeForCausalLM", "glm4moe", mlp=experts, norms=LATE_NORMS, biases="qkv", head_norms="each",
+                       shared="shared_experts", has_correction=True, dense_layers=1, members=glm_members, keys=glm_keys),
+}
 
 
 def tensors_of(o):
-    """(safetensors name, GGUF name, shape, kind) in the order of the file."""
-    q, kv = o.heads * o.head_dim, o.kv_heads * o.head_dim
-    yield "model.embed_tokens.weight", "token_embd.weight", (o.vocab, o.hidden), "matrix"
-    for l in range(o.layers):
-        a, b = f"model.layers.{l}.", f"blk.{l}."
-        gemma, post = o.family.startswith("gemma"), o.family == "olmo2" or o.family.startswith("gemma")
-        if o.family != "olmo2":
-            yield a + "input_layernorm.weight", b + "attn_norm.weight", (o.hidden,), "norm"
-        if o.family == "phi3":
-            yield a + "self_attn.qkv_proj.weight", b + "attn_qkv.weight", (q + 2 * kv, o.hidden), "matrix"
-            yield a + "mlp.gate_up_proj.weight", b + "ffn_up.weight", (2 * o.inner, o.hidden), "matrix"
-        for name, to, rows in (("q_proj", "attn_q", q), ("k_proj", "attn_k", kv), ("v_proj", "attn_v", kv)):
-            if o.family == "phi3":
-                continue
-            yield f"{a}self_attn.{name}.weight", f"{b}{to}.weight", (rows, o.hidden), "matrix"
-            if o.family == "qwen2":
-                yield f"{a}self_attn.{name}.bias", f"{b}{to}.bias", (rows,), "bias"
-        yield a + "self_attn.o_proj.weight", b + "attn_output.weight", (o.hidden, q), "out"
-        if o.family in ("qwen3", "qwen3_moe", "gemma3_text", "olmo2"):
-            yield a + "self_attn.q_norm.weight", b + "attn_q_norm.weight", (q if o.family == "olmo2" else o.head_dim,), "norm"
-            yield a + "self_attn.k_norm.weight", b + "attn_k_norm.weight", (kv if o.family == "olmo2" else o.head_dim,), "norm"
-        yield a + "post_attention_layernorm.weight", b + ("post_attention_norm.weight" if post else "ffn_norm.weight"), (o.hidden,), "norm"
-        if gemma:
-            yield a + "pre_feedforward_layernorm.weight", b + "ffn_norm.weight", (o.hidden,), "norm"
-        if post:
-            yield a + "post_feedforward_layernorm.weight", b + "post_ffw_norm.weight", (o.hidden,), "norm"
-        if o.family in MIXTURES:
-            yield from experts_of(o, a, b)
-            continue
-        if o.family != "phi3":
-            yield a + "mlp.gate_proj.weight", b + "ffn_gate.weight", (o.inner, o.hidden), "matrix"
-            yield a + "mlp.up_proj.weight", b + "ffn_up.weight", (o.inner, o.hidden), "matrix"
-        yield a + "mlp.down_proj.weight", b + "ffn_down.weight", (o.hidden, o.inner), "out"
-    yield "model.norm.weight", "output_norm.weight", (o.hidden,), "norm"
+    """The tensors of the model in the order of the file."""
+    f = FAMILIES[o.family]
+    yield one(o, "model.embed_tokens.weight", "token_embd.weight", (o.vocab, o.hidden), "embed")
+    yield from f.more(o)
+    for layer in range(o.layers):
+        a, b = places(layer)
+        for name, gguf in (f.norms or NORMS).items():
+            yield one(o, f"{a}{name}.weight", f"{b}{gguf}.weight", (o.hidden,), "norm")
+        yield from f.attention(o, f, layer)
+        yield from f.mlp(o, f, layer)
+    yield one(o, "model.norm.weight", "output_norm.weight", (o.hidden,), "norm")
     if not o.tied:
-        yield "lm_head.weight", "output.weight", (o.vocab, o.hidden), "head"
+        yield one(o, "lm_head.weight", "output.weight", (o.vocab, o.hidden), "head")
 
 
-def scripted(o, name, shape):
+def scripted(o, kind, shape):
     """Rows of the embedding or the head of a scripted model."""
     follow = dict(o.script)
-    rows = []
     for row in range(shape[0]):
         values = [0.0] * shape[1]
-        if "embed" in name:
+        if kind == "embed":
             values[row] = 1.0
         else:
             twin = o.tie.get(row, row)
             for token in range(o.vocab):
                 if follow.get(token, 2) == twin:
                     values[token] = 1.0
-        rows.append(values)
-    return rows
+        yield values
 
 
-def write_tensor(o, file, name, shape, kind, dtype, sources):
-    block, values = DTYPES[dtype][:2]
-    count = math.prod(shape)
+def numbers(o, kind, part):
+    """Values of a vector, which every format of single values holds exactly."""
+    rng = random.Random(f"{o.seed} {part.name}")
     if kind == "norm":
-        holds_one = o.is_gguf or not o.family.startswith("gemma")  # the Gemmas' folders hold w for a factor of 1 + w
-        return file.write(encode([1.0 if holds_one else 0.0] * count, dtype))
-    if o.script and kind == "out":
-        return file.write(bytes(count // values * block))
-    if o.script and ("embed" in name or kind == "head"):
-        for row in scripted(o, name, shape):
-            file.write(encode(row, dtype))
-        return None
-    return sources[dtype].write(file, count // values * block, name)
+        offset = 0 if o.is_gguf else FAMILIES[o.family].norm_offset
+        return [1.0 - offset + (0 if o.script else rng.randint(-32, 32) / 128) for _ in range(part.rows)]
+    largest = 2.0 ** math.floor(math.log2(4 * o.scale))
+    return [rng.randint(-64, 64) / 64 * largest for _ in range(part.rows)]
 
 
-def dtype_of(o, shape, kind):
-    """Vectors stay in f32 in a GGUF file, as llama.cpp writes them; rows that hold no whole block too."""
-    if len(shape) == 1:
-        return "f32" if o.is_gguf else o.dtype
-    return o.dtype if shape[-1] % DTYPES[o.dtype][1] == 0 else "q8_0" if shape[-1] % 32 == 0 else "f32"
+def widened(data, dtype):
+    """Single values in f32."""
+    if dtype == "bf16":
+        return b"".join(b"\0\0" + data[at:at + 2] for at in range(0, len(data), 2))
+    return data if dtype == "f32" else array("f", struct.unpack(f"<{len(data) // 2}e", data)).tobytes()
+
+
+def write_part(o, file, tensor, dtype, part, sources):
+    block, values = DTYPES[dtype][:2]
+    if tensor.kind in ("norm", "bias", "out_bias"):
+        data = encode(numbers(o, tensor.kind, part), dtype)
+        row_bytes = block
+    elif tensor.kind == "router" and o.is_gguf:     # in f32, with the values that a folder has
+        small = o.dtype if DTYPES[o.dtype][3] else "bf16"
+        data = widened(b"".join(sources[small].pieces(part.rows * part.columns * DTYPES[small][0], part.name)), small)
+        row_bytes = part.columns * 4
+    else:
+        row_bytes = part.columns // values * block
+        pieces = sources[dtype].pieces(part.rows * row_bytes, part.name)
+        if not part.order:
+            return file.writelines(pieces)
+        data = b"".join(pieces)
+    rows = [data[at:at + row_bytes] for at in range(0, len(data), row_bytes)] if part.order else None
+    file.write(part.order(rows, block) if part.order else data)
+
+
+def write_tensor(o, file, tensor, dtype, sources):
+    if not tensor.parts:
+        file.write(encode(tensor.kind, dtype))      # values that the family fixes
+    elif o.script and tensor.kind in ("out", "out_bias"):
+        file.write(bytes(math.prod(tensor.shape) // DTYPES[dtype][1] * DTYPES[dtype][0]))
+    elif o.script and tensor.kind in ("embed", "head"):
+        file.writelines(encode(row, dtype) for row in scripted(o, tensor.kind, tensor.shape))
+    else:
+        for part in tensor.parts:
+            write_part(o, file, tensor, dtype, part, sources)
+
+
+def dtype_of(o, tensor):
+    """Vectors and routers stay in f32 in a GGUF file, as llama.cpp writes them; rows that hold no whole block become q8_0, or f32."""
+    if not o.is_gguf:
+        return o.dtype
+    if tensor.kind not in ("embed", "head", "matrix", "out"):
+        return "f32"
+    columns = tensor.shape[-1]
+    return o.dtype if columns % DTYPES[o.dtype][1] == 0 else "q8_0" if columns % 32 == 0 else "f32"
 
 
 def byte_tokens():
@@ -225,44 +522,43 @@ def write_tokenizer(o, folder):
 
 
 def write_folder(o, folder):
+    f = FAMILIES[o.family]
     folder.mkdir(parents=True, exist_ok=True)
-    rope = dict(rope_theta=o.rope_theta, rope_scaling=None)
-    config = dict(architectures=[FAMILIES[o.family][0]], model_type=o.family, hidden_size=o.hidden, num_hidden_layers=o.layers,
+    config = dict(architectures=[f.classname], model_type=f.model_type or o.family, hidden_size=o.hidden, num_hidden_layers=o.layers,
                   num_attention_heads=o.heads, num_key_value_heads=o.kv_heads, head_dim=o.head_dim, intermediate_size=o.inner,
-                  vocab_size=o.vocab, max_position_embeddings=o.context, rms_norm_eps=1e-5, hidden_act="silu", tie_word_embeddings=o.tied,
-                  bos_token_id=0, eos_token_id=2, torch_dtype=dict(bf16="bfloat16", f16="float16", f32="float32")[o.dtype], **rope)
-    config.update(MEMBERS.get(o.family, {}))
-    if o.family in MIXTURES:
-        config.update(num_local_experts=o.experts, num_experts_per_tok=o.experts_used, moe_intermediate_size=o.inner, norm_topk_prob=True)
+                  vocab_size=o.vocab, max_position_embeddings=o.context, rms_norm_eps=f.norm_eps, hidden_act="silu", tie_word_embeddings=o.tied,
+                  bos_token_id=0, eos_token_id=2, torch_dtype=dict(bf16="bfloat16", f16="float16", f32="float32")[o.dtype],
+                  rope_theta=o.rope_theta, rope_scaling=None)
+    config.update(f.members(o))
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     (folder / "generation_config.json").write_text(json.dumps(dict(eos_token_id=o.eos)))
     write_tokenizer(o, folder)
-    tensors = [(name, shape, kind) for name, _, shape, kind in tensors_of(o)]
-    size = lambda shape: math.prod(shape) * DTYPES[o.dtype][0]
-    per_shard = -(-sum(size(t[1]) for t in tensors) // o.shards)
+    size = lambda tensor: math.prod(tensor.shape) * DTYPES[o.dtype][0]
+    tensors = list(tensors_of(o))
+    per_shard = -(-sum(map(size, tensors)) // o.shards)
     parts, room = [[]], per_shard
     for tensor in tensors:
         if parts[-1] and room <= 0 and len(parts) < o.shards:
             parts.append([])
             room = per_shard
         parts[-1].append(tensor)
-        room -= size(tensor[1])
+        room -= size(tensor)
     names = [f"model-{i + 1:05}-of-{len(parts):05}.safetensors" if len(parts) > 1 else "model.safetensors" for i in range(len(parts))]
     sources = {o.dtype: Source(o.dtype, o.seed, o.scale)}
     for name, part in zip(names, parts):
         header, at = {}, 0
-        for tensor, shape, _ in part:
-            header[tensor] = dict(dtype=DTYPES[o.dtype][3], shape=list(shape), data_offsets=[at, at + size(shape)])
-            at += size(shape)
+        for tensor in part:
+            header[tensor.name] = dict(dtype=DTYPES[o.dtype][3], shape=list(tensor.shape), data_offsets=[at, at + size(tensor)])
+            at += size(tensor)
         text = json.dumps(header).encode()
         text += b" " * (-len(text) % 8)
         with open(folder / name, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
-            for tensor, shape, kind in part:
-                write_tensor(o, file, tensor, shape, kind, o.dtype, sources)
+            for tensor in part:
+                write_tensor(o, file, tensor, o.dtype, sources)
     if len(parts) > 1:
-        places = {tensor: name for name, part in zip(names, parts) for tensor, _, _ in part}
-        (folder / "model.safetensors.index.json").write_text(json.dumps(dict(metadata={}, weight_map=places)))
+        files = {tensor.name: name for name, part in zip(names, parts) for tensor in part}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(dict(metadata={}, weight_map=files)))
 
 
 def gguf_string(text):
@@ -270,56 +566,64 @@ def gguf_string(text):
     return struct.pack("<Q", len(data)) + data
 
 
+def gguf_value(value):
+    """A value of the metadata with its type before it."""
+    if isinstance(value, bool):
+        return struct.pack("<IB", 7, value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + gguf_string(value)
+    if value and isinstance(value[0], int):
+        return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
+    return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(gguf_string, value))
+
+
 def gguf_metadata(o):
-    arch = FAMILIES[o.family][1]
+    f = FAMILIES[o.family]
     vocab = vocabulary(o)
-    vocab += [f"<|unused{i}|>" for i in range(len(vocab), o.vocab)]
-    u32 = lambda n: struct.pack("<II", 4, n)
-    real = lambda x: struct.pack("<If", 6, x)
-    text = lambda s: struct.pack("<I", 8) + gguf_string(s)
-    texts = lambda those: struct.pack("<IIQ", 9, 8, len(those)) + b"".join(map(gguf_string, those))
-    ints = lambda those: struct.pack(f"<IIQ{len(those)}i", 9, 5, len(those), *those)
-    types = [3] * len(SPECIAL) + [1] * (len(vocabulary(o)) - len(SPECIAL))
+    types = [3] * len(SPECIAL) + [1] * (len(vocab) - len(SPECIAL))
     types += [5] * (o.vocab - len(types))
-    own = {f"{arch}.{key}": u32(value) if isinstance(value, int) else real(value) for key, value in KEYS.get(o.family, {}).items()}
-    counts = {"expert_count": o.experts, "expert_used_count": o.experts_used, "expert_feed_forward_length": o.inner}
-    mixture = {f"{arch}.{key}": u32(n) for key, n in counts.items()} if o.family in MIXTURES else {}
-    return {**own, **mixture, "general.architecture": text(arch), "general.name": text("synthetic"), f"{arch}.block_count": u32(o.layers),
-            f"{arch}.context_length": u32(o.context), f"{arch}.embedding_length": u32(o.hidden), f"{arch}.feed_forward_length": u32(o.inner),
-            f"{arch}.attention.head_count": u32(o.heads), f"{arch}.attention.head_count_kv": u32(o.kv_heads),
-            f"{arch}.attention.key_length": u32(o.head_dim), f"{arch}.attention.value_length": u32(o.head_dim),
-            f"{arch}.rope.dimension_count": u32(o.head_dim), f"{arch}.rope.freq_base": real(o.rope_theta),
-            f"{arch}.attention.layer_norm_rms_epsilon": real(1e-5), f"{arch}.vocab_size": u32(o.vocab),
-            "tokenizer.ggml.model": text("gpt2"), "tokenizer.ggml.pre": text("gpt-2"), "tokenizer.ggml.tokens": texts(vocab),
-            "tokenizer.ggml.token_type": ints(types), "tokenizer.ggml.merges": texts([" ".join(pair) for pair in merges(o)]), "tokenizer.ggml.bos_token_id": u32(0),
-            "tokenizer.ggml.eos_token_id": u32(2), "tokenizer.ggml.padding_token_id": u32(1),
-            "tokenizer.ggml.add_bos_token": struct.pack("<IB", 7, 0), "tokenizer.chat_template": text(TEMPLATE)}
+    vocab += [f"<|unused{i}|>" for i in range(len(vocab), o.vocab)]
+    own = {"block_count": o.layers, "context_length": o.context, "embedding_length": o.hidden, "feed_forward_length": o.inner,
+           "attention.head_count": o.heads, "attention.head_count_kv": o.kv_heads, "attention.key_length": o.head_dim,
+           "attention.value_length": o.head_dim, "rope.dimension_count": o.head_dim, "rope.freq_base": float(o.rope_theta),
+           "attention.layer_norm_rms_epsilon": f.norm_eps, "vocab_size": o.vocab, **f.keys(o)}
+    tokenizer = {"model": "gpt2", "pre": "gpt-2", "tokens": vocab, "token_type": types, "merges": [" ".join(pair) for pair in merges(o)],
+                 "bos_token_id": 0, "eos_token_id": 2, "padding_token_id": 1, "add_bos_token": False}
+    return {"general.architecture": f.gguf, "general.name": "synthetic", **{f"{f.gguf}.{key}": value for key, value in own.items()},
+            **{f"tokenizer.ggml.{key}": value for key, value in tokenizer.items()}, "tokenizer.chat_template": TEMPLATE}
 
 
 def write_gguf(o, path):
-    tensors = [(name, shape, kind, dtype_of(o, shape, kind)) for _, name, shape, kind in tensors_of(o)]
+    tensors = [(tensor, dtype_of(o, tensor)) for tensor in tensors_of(o)]
     size = lambda shape, dtype: math.prod(shape) // DTYPES[dtype][1] * DTYPES[dtype][0]
-    sources = {dtype: Source(dtype, o.seed, o.scale) for dtype in {t[3] for t in tensors}}
+    sources = {dtype: Source(dtype, o.seed, o.scale) for dtype in {dtype for _, dtype in tensors} | {o.dtype, "bf16"}}
     meta = gguf_metadata(o)
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(meta)) + b"".join(gguf_string(k) + v for k, v in meta.items())
+    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(meta)) + b"".join(gguf_string(k) + gguf_value(v) for k, v in meta.items())
     at = 0
-    for name, shape, _, dtype in tensors:
-        head += gguf_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), DTYPES[dtype][2], at)
-        at += -(-size(shape, dtype) // ALIGN) * ALIGN
+    for tensor, dtype in tensors:
+        dims = len(tensor.shape)
+        head += gguf_string(tensor.name) + struct.pack(f"<I{dims}QIQ", dims, *reversed(tensor.shape), DTYPES[dtype][2], at)
+        at += -(-size(tensor.shape, dtype) // ALIGN) * ALIGN
     with open(path, "wb") as file:
         file.write(head + bytes(-len(head) % ALIGN))
-        for name, shape, kind, dtype in tensors:
-            write_tensor(o, file, name, shape, kind, dtype, sources)
-            file.write(bytes(-size(shape, dtype) % ALIGN))
+        for tensor, dtype in tensors:
+            write_tensor(o, file, tensor, dtype, sources)
+            file.write(bytes(-size(tensor.shape, dtype) % ALIGN))
 
 
 def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("out", type=Path)
+    p.add_argument("out", type=Path, nargs="?")
+    p.add_argument("--list", action="store_true", help="print the families and their GGUF architectures")
     p.add_argument("--preset", choices=PRESETS)
     p.add_argument("--family", choices=FAMILIES, default="llama")
     for name, value in (("hidden", 64), ("layers", 2), ("heads", 4), ("kv-heads", 2), ("head-dim", 0), ("inner", 96), ("vocab", 512),
-                        ("context", 2048), ("shards", 1), ("seed", 1), ("experts", 8), ("experts-used", 2)):
+                        ("context", 2048), ("shards", 1), ("seed", 1), ("experts", 8), ("experts-used", 2), ("expert-inner", 0), ("kv-rank", 16),
+                        ("q-rank", 24), ("rope-dim", 8)):
         p.add_argument(f"--{name}", type=int, default=value)
     p.add_argument("--dtype", choices=DTYPES, default="bf16")
     p.add_argument("--rope-theta", type=float, default=10000.0)
@@ -329,8 +633,14 @@ def options():
     p.add_argument("--script", help="'7>4 4>9': after token 7 comes 4, ..")
     p.add_argument("--tie", help="'8,9': token 8 gets the head row of token 9")
     o = p.parse_args()
+    if o.list:
+        print("\n".join(f"{name} {family.gguf}" for name, family in FAMILIES.items()))
+        sys.exit(0)
+    if o.out is None:
+        p.error("where to is missing")
     for name, value in PRESETS.get(o.preset, {}).items():
         setattr(o, name, value)
+    o.expert_inner = o.expert_inner or o.inner
     o.is_gguf = o.out.suffix == ".gguf"
     o.script = [tuple(map(int, pair.split(">"))) for pair in o.script.split()] if o.script else []
     o.tie = dict([tuple(map(int, o.tie.split(",")))]) if o.tie else {}

@@ -125,6 +125,18 @@ struct backend_options {
     struct team *team;
 };
 
+/* A kernel set: sums of one order, whatever instructions compute them. */
+struct backend_set {
+    const char *name;           /* of backend_options.kernels */
+    bool (*is_available)(void); /* whether this processor has what it needs; NULL: not in this
+                                   build */
+};
+/* Every set that the contract names, the fastest last. */
+const struct backend_set *backend_cpu_sets(size_t *count);
+static inline bool backend_set_is_usable(const struct backend_set *set) {
+    return set->is_available && set->is_available();
+}
+
 /* Scratch per worker is allocated here. SL_ERR_USAGE for an unknown kernel set, SL_ERR_ENV for one
  * that this processor cannot run. */
 enum status backend_cpu_new(const struct backend_options *options, struct backend **out,

@@ -1,10 +1,8 @@
-/* Rates of products by format and number of tokens, of attention, and of reading memory.
+/* Rates of attention, and times of the small operations of a pass; products are measured by `sluice
+ * bench kernels`.
  *
- * Use: backend_bench [threads] [rounds] [formats, comma separated] [isa]. Weights cycle through 96
- * MB of copies, as in a pass over a model that no cache holds. Each figure is the best of `rounds`.
- * 2 x outputs x inputs x tokens operations a product. Judge against peer/peak.c in the same
- * minute. Built by hand beside the archives of its layer; docs/measurements/kernels.md has the
- * command. */
+ * Use: backend_bench [threads] [rounds] [isa]. Each figure is the best of `rounds`. Pages of keys
+ * and values lie scattered in 96 MB, as in a pass over many rows. */
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -14,85 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const size_t token_counts[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
-static const struct { size_t rows, columns; } shapes[] = {{1536, 576}, {8192, 3072}};
-enum { TOKENS_MAX = 256, POOL_BYTES = 96 << 20 };
+enum { POOL_BYTES = 96 << 20, FEATURES_MAX = 8192, TOKENS = 64 };
 
 struct bench {
     struct backend *backend;
     uint8_t *pool;
     struct act x, y;
     size_t rounds;
-    const char *formats;
 };
-
-/* Seconds of one product, copies of the weights in turn. */
-static double time_product(struct bench *bench, struct view *w, size_t *copy, size_t copies,
-                           size_t times) {
-    size_t bytes = w->rows * w->row_bytes;
-    double start = clock_seconds();
-    for (size_t i = 0; i < times; i++) {
-        w->data = bench->pool + *copy * bytes;
-        *copy = (*copy + 1) % copies;
-        bench->backend->ops->product(bench->backend, w, &bench->x, &bench->y, 0);
-    }
-    return (clock_seconds() - start) / (double)times;
-}
-
-static void measure_product(struct bench *bench, enum dtype dtype, size_t rows, size_t columns) {
-    const struct dtype_info *format = dtype_get(dtype);
-    if (columns % format->block_values != 0 || (!format->decode && !format->decode_row))
-        return;
-    size_t row_bytes = columns / format->block_values * format->block_bytes;
-    struct view w = {.dtype = dtype, .rows = rows, .columns = columns, .row_bytes = row_bytes};
-    if (format->decode_row) /* one row of scales for all: they are few beside the numbers */
-        w.scales = (struct view_scales){
-            .dtype = dtype == DTYPE_MXFP4_SPLIT ? DTYPE_F8_E8M0 : DTYPE_F16,
-            .group_rows = rows,
-            .group_columns = dtype == DTYPE_F8_E4M3       ? 128
-                             : dtype == DTYPE_MXFP4_SPLIT ? 32
-                                                          : 64,
-            .data = bench->pool,
-            .biases = bench->pool,
-        };
-    size_t copies = POOL_BYTES / (rows * row_bytes), copy = 0;
-    copies += copies == 0;
-    printf("| %s | %zu x %zu |", format->name, rows, columns);
-    for (size_t n = 0; n < sizeof token_counts / sizeof *token_counts; n++) {
-        size_t tokens = token_counts[n];
-        double work = 2.0 * (double)rows * (double)columns * (double)tokens, best = 1e9;
-        size_t times = (size_t)(0.15e9 / work) + 1;
-        times = times * rows * row_bytes > POOL_BYTES ? POOL_BYTES / (rows * row_bytes) : times;
-        act_shape(&bench->x, columns, tokens);
-        act_shape(&bench->y, rows, tokens);
-        for (size_t round = 0; round < bench->rounds; round++) {
-            double seconds = time_product(bench, &w, &copy, copies, times + (times == 0));
-            best = seconds < best ? seconds : best;
-        }
-        printf(" %.0f |", work / best * 1e-9);
-        fflush(stdout);
-    }
-    printf("\n");
-}
-
-static bool is_wanted(const struct bench *bench, const char *name) {
-    size_t len = strlen(name);
-    for (const char *at = bench->formats; at; at = strchr(at, ','), at += at != NULL)
-        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == 0))
-            return true;
-    return bench->formats[0] == 0;
-}
-
-static void measure_products(struct bench *bench) {
-    printf("products, GFLOP/s by tokens\n| format | shape |");
-    for (size_t n = 0; n < sizeof token_counts / sizeof *token_counts; n++)
-        printf(" %zu |", token_counts[n]);
-    printf("\n");
-    for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
-        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if (is_wanted(bench, dtype_get(dtype)->name))
-                measure_product(bench, dtype, shapes[s].rows, shapes[s].columns);
-}
 
 /* 64 tokens of 64 rows, each at `position`: a decode pass; 4 operations a position, head and
  * dimension. */
@@ -164,8 +91,7 @@ static void measure_small(struct bench *bench) {
            best[0] * 1e6, best[1] * 1e6, best[2] * 1e6, best[3] * 1e6, best[4] * 1e6);
 }
 
-/* Small numbers: no infinity or subnormal slows a round down. Halves of 2^-7 are scales in every
- * quantised format, and bytes of them ordinary weights in the plain ones. */
+/* Small numbers: no infinity or subnormal slows a round down. */
 static void fill(struct bench *bench) {
     uint64_t state = 1;
     for (size_t i = 0; i + 2 <= POOL_BYTES; i += 2) {
@@ -179,25 +105,23 @@ static void fill(struct bench *bench) {
 
 int main(int argc, char **argv) {
     size_t threads = argc > 1 ? (size_t)strtoul(argv[1], NULL, 10) : cpu_get()->threads_max;
-    struct bench bench = {.rounds = argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : 5,
-                          .formats = argc > 3 ? argv[3] : ""};
+    struct bench bench = {.rounds = argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : 5};
     struct team *team = NULL;
     struct error err;
-    struct backend_options options = {.kernels = "portable", .isa = argc > 4 ? argv[4] : NULL};
+    struct backend_options options = {.kernels = "portable", .isa = argc > 3 ? argv[3] : NULL};
     struct slab slab;
     if (slab_init(&slab, POOL_BYTES, &err) != SL_OK || team_new(threads, &team, &err) != SL_OK)
         return 3;
     bench.pool = slab.data;
     options.team = team;
     if (backend_cpu_new(&options, &bench.backend, &err) != SL_OK ||
-        act_init(&bench.x, 8192, TOKENS_MAX, &err) != SL_OK ||
-        act_init(&bench.y, 8192, TOKENS_MAX, &err) != SL_OK) {
+        act_init(&bench.x, FEATURES_MAX, TOKENS, &err) != SL_OK ||
+        act_init(&bench.y, FEATURES_MAX, TOKENS, &err) != SL_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 3;
     }
     fill(&bench);
     printf("%s, %zu threads, best of %zu\n", bench.backend->isa, threads, bench.rounds);
-    measure_products(&bench);
     printf("attention, 64 rows, bf16\n");
     measure_attention(&bench, 9, 3, 64, 127);
     measure_attention(&bench, 9, 3, 64, 511);

@@ -25,6 +25,15 @@ const struct command command_table[] = {
      "the\n"
      "memory budget cannot hold some of the rows, which are errors then.\n",
      FOR_PLAN, cmd_plan},
+    {"probe", "probe PATH [options]", "read rates of the drive under a model, a file or a folder",
+     "Reads the files of a model (or one file, or in a folder without a model a scratch file of 2 "
+     "GiB\n"
+     "that it removes) by each method, chunk size and depth, not out of the page cache; prints "
+     "the\n"
+     "grid, the best cell and the rate that this keeps up, and keeps them in SLUICE_HOME, where "
+     "run\n"
+     "and plan find them. Takes about a minute and 256 MB at most.\n",
+     FOR_PROBE, cmd_probe},
     {"show", "show MODEL [--json]", "what a model is",
      "Family, sizes, number formats, end-of-text tokens with their sources, chat template, "
      "blocks.\n",
@@ -38,6 +47,14 @@ const struct command command_table[] = {
      "{\"text\"},\n"
      "a line for each line. Needs the tokenizer's files alone, no weights.\n",
      FOR_TOKENIZE, cmd_tokenize},
+    {"bench", "bench kernels [options]", "how fast the kernels are here",
+     "Measures, for each kernel set, number format and token count, the rate of products with\n"
+     "weights that come from memory, beside the peak of the instructions and the rate of reading\n"
+     "memory, and what decoding costs. Prints a table, or with --json a list with an object for\n"
+     "each kernel set, the fastest set last. Takes about 15 s a set and 128 MB to 1 GB; other "
+     "work\n"
+     "on the machine lowers the figures. Exit code 3: this processor has not that set.\n",
+     FOR_BENCH, cmd_bench},
 };
 const size_t command_count = sizeof command_table / sizeof command_table[0];
 

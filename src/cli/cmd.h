@@ -21,8 +21,10 @@ extern const size_t command_count;
 int cmd_run(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_show(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
 int cmd_render(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 
 /* Exit code of a status; prints err as "sluice: ..." unless it is SL_OK or an empty SL_ERR_STOPPED.
  */

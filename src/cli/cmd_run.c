@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/options.h"
 #include "job/job.h"
+#include "plan/rates.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -144,6 +145,29 @@ static enum status note_plan(struct order *order, struct error *err) {
     return status;
 }
 
+/* A drive that nobody has probed: some seconds before a job of hours. */
+static enum status probe_drive(struct order *order, struct error *err) {
+    const struct model *model = order->job.model;
+    struct plan *plan = &order->plan;
+    if (!rates_want_probe(model, &order->settings, plan))
+        return SL_OK;
+    log_note(
+        "probing the drive for %.0f seconds: there is no recent record of it (`sluice probe %s` "
+        "measures longer)",
+        SL_RATES_PROBE_SECONDS, order->settings.model);
+    TRY(rates_probe(model, &order->settings, SL_RATES_PROBE_SECONDS, signals_should_stop, err));
+    rates_decide(model, &order->settings, plan);
+    plan_time(plan);
+    struct buf text;
+    buf_init(&text);
+    plan_explain_rate(plan, &text);
+    enum status status = buf_status(&text, "the rate", err);
+    if (status == SL_OK)
+        log_note("%s", text.data);
+    buf_release(&text);
+    return status;
+}
+
 /* How to go on after a stop; an interrupted job has no journal yet. */
 static void note_stop(const struct order *order) {
     const struct job_outcome *outcome = &order->outcome;
@@ -174,6 +198,7 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     if (has_work) {
         TRY(job_plan(&order->job, &order->plan, err));
         TRY(note_plan(order, err));
+        TRY(probe_drive(order, err));
     }
     return job_run(&order->job, has_work ? &order->plan : NULL, order->sink, &order->outcome, err);
 }

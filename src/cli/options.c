@@ -15,7 +15,6 @@
 #define FOR_ROWS (FOR_RUN | FOR_PLAN | FOR_RENDER)
 #define AT(member) offsetof(struct settings, member)
 #define INTEGER_MAX 9e18
-#define SIZE_VALUE_MAX 0x1p62
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 
 const struct option option_table[] = {
@@ -53,19 +52,33 @@ const struct option option_table[] = {
      "most rows at once (what memory allows)"},
     {"pass-tokens", 0, "N", NULL, OPTION_INTEGER, AT(pass_tokens), 1, 1e6, FOR_JOB, false,
      "most tokens that a pass computes (auto)"},
-    {"threads", 0, "N", NULL, OPTION_INTEGER, AT(threads), 1, 256, FOR_JOB, false,
+    {"threads", 0, "N", NULL, OPTION_INTEGER, AT(threads), 1, 256, FOR_JOB | FOR_BENCH, false,
      "threads that compute (physical cores that the process may use)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
      FOR_JOB, true,
      "portable gives the same bits on every processor; avx512bf16 and amx are not in this version "
      "and refused (auto)"},
+    {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
+     FOR_BENCH, false, "the kernel set to measure (auto: every one that this processor has)"},
+    {"dtype", 0, "LIST", NULL, OPTION_TEXT, AT(dtypes), 0, 0, FOR_BENCH, false,
+     "number formats of the weights, separated by commas, or all "
+     "(" SL_BENCH_DTYPES ")"},
+    {"tokens", 0, "LIST", NULL, OPTION_TEXT, AT(token_counts), 0, 0, FOR_BENCH, false,
+     "tokens of a pass, separated by commas (" SL_BENCH_TOKENS ")"},
+    {"shape", 0, "OUTxIN", NULL, OPTION_TEXT, AT(shape), 0, 0, FOR_BENCH, false,
+     "outputs and inputs of the weights (" SL_BENCH_SHAPE ")"},
+    {"seconds", 0, "S", NULL, OPTION_REAL, AT(measure_seconds), 0.001, 60, FOR_BENCH, false,
+     "time for each figure (0.1)"},
+    {"seconds", 0, "S", NULL, OPTION_REAL, AT(probe_seconds), 1, 86400, FOR_PROBE, false,
+     "time for all of it, about; below 15 only the middle of the grid (60)"},
     {"kv", 0, "TYPE", "bf16,f32", OPTION_CHOICE, AT(kv), 0, 0, FOR_JOB, true,
      "number format of keys and values (bf16)"},
-    {"reader", 0, "NAME", "auto,pool,uring,sync", OPTION_CHOICE, AT(reader), 0, 0, FOR_JOB, false,
-     "how weights are read; uring is not in this version and refused (auto)"},
-    {"chunk", 0, "SIZE", NULL, OPTION_SIZE, AT(chunk_bytes), 0x1p16, 0x1p30, FOR_JOB, false,
-     "bytes of one read, from 64K to 1G (auto)"},
-    {"depth", 0, "N", NULL, OPTION_INTEGER, AT(depth), 1, 64, FOR_JOB, false,
+    {"reader", 0, "NAME", "auto,pool,uring,sync", OPTION_CHOICE, AT(reader), 0, 0,
+     FOR_JOB | FOR_PROBE, false,
+     "how weights are read: threads, io_uring or one read at a time (auto)"},
+    {"chunk", 0, "SIZE", NULL, OPTION_SIZE, AT(chunk_bytes), 0x1p16, 0x1p30, FOR_JOB | FOR_PROBE,
+     false, "bytes of one read, from 64K to 1G (auto)"},
+    {"depth", 0, "N", NULL, OPTION_INTEGER, AT(depth), 1, 64, FOR_JOB | FOR_PROBE, false,
      "reads in flight (auto)"},
     {"checksum", 0, NULL, NULL, OPTION_FLAG, AT(has_checksum), 0, 0, FOR_JOB, false,
      "verify blocks as they are read; not in this version and refused"},
@@ -90,8 +103,8 @@ const struct option option_table[] = {
      "a line on a terminal, a log line a minute otherwise (auto)"},
     {"metrics", 0, "FILE", NULL, OPTION_TEXT, AT(metrics), 0, 0, FOR_JOB, false,
      "one JSON object a pass, and a summary"},
-    {"json", 0, NULL, NULL, OPTION_FLAG, AT(is_json), 0, 0, FOR_PLAN | FOR_SHOW, false,
-     "one JSON object instead of text"},
+    {"json", 0, NULL, NULL, OPTION_FLAG, AT(is_json), 0, 0,
+     FOR_PLAN | FOR_SHOW | FOR_BENCH | FOR_PROBE, false, "JSON instead of text"},
     {"special", 0, NULL, NULL, OPTION_FLAG, AT(adds_special), 0, 0, FOR_TOKENIZE, false,
      "add the special tokens that the tokenizer adds by itself"},
     {"skip-special", 0, NULL, NULL, OPTION_FLAG, AT(skips_special), 0, 0, FOR_TOKENIZE, false,
@@ -108,6 +121,16 @@ static const struct option config_option = {
     .help = "a file of these settings, one `name = value` a line; # begins a comment; the command "
             "line wins over it"};
 
+/* SLUICE_HOME, or ~/.cache/sluice; NULL when neither is told. */
+static const char *records_home(void) {
+    static char path[4096];
+    const char *home = getenv("SLUICE_HOME"), *user = getenv("HOME");
+    if (home != NULL && home[0] != '\0')
+        return home;
+    int length = user != NULL ? snprintf(path, sizeof path, "%s/.cache/sluice", user) : -1;
+    return length > 0 && (size_t)length < sizeof path && user[0] == '/' ? path : NULL;
+}
+
 void options_defaults(struct settings *settings) {
     *settings = (struct settings){
         .max_tokens = 512,
@@ -117,6 +140,11 @@ void options_defaults(struct settings *settings) {
         .deadline_hours = 24,
         .kernels = "auto",
         .kv = "bf16",
+        .dtypes = SL_BENCH_DTYPES,
+        .token_counts = SL_BENCH_TOKENS,
+        .shape = SL_BENCH_SHAPE,
+        .measure_seconds = 0.1,
+        .probe_seconds = 60,
         .reader = "auto",
         .content_specials = "allow",
         .logprobs = -1,
@@ -130,77 +158,10 @@ void options_defaults(struct settings *settings) {
         settings->has_epoch = true;
         settings->epoch = (int64_t)seconds;
     }
-    settings->home = getenv("SLUICE_HOME");
+    settings->home = records_home();
 }
 
 /* ---- values */
-
-/* A decimal number at the beginning of text; the rest into *rest. No sign, no exponent. */
-static bool read_decimal(struct str text, double *value, struct str *rest) {
-    char copy[64];
-    size_t length = 0;
-    while (length < text.len &&
-           ((text.data[length] >= '0' && text.data[length] <= '9') || text.data[length] == '.'))
-        length++;
-    if (length == 0 || length >= sizeof copy || text.data[0] == '.')
-        return false;
-    memcpy(copy, text.data, length);
-    copy[length] = '\0';
-    char *end;
-    *value = strtod(copy, &end);
-    *rest = str_cut(text, length, text.len);
-    return *end == '\0';
-}
-
-bool option_size(struct str text, uint64_t *bytes) {
-    static const char units[] = "KMGT";
-    double value;
-    struct str rest;
-    if (!read_decimal(text, &value, &rest))
-        return false;
-    double factor = 1;
-    if (rest.len > 0) {
-        char letter = rest.data[0];
-        letter = letter >= 'a' && letter <= 'z' ? (char)(letter - 'a' + 'A') : letter;
-        const char *unit = letter != '\0' ? strchr(units, letter) : NULL;
-        if (unit != NULL) {
-            factor = (double)((uint64_t)1 << (10 * (unit - units + 1)));
-            rest = str_cut(rest, 1, rest.len);
-        }
-        if (rest.len > 0 && !str_is(rest, "B") && !(unit != NULL && str_is(rest, "iB")))
-            return false;
-    }
-    if (value * factor > SIZE_VALUE_MAX)
-        return false;
-    *bytes = (uint64_t)(value * factor);
-    return true;
-}
-
-bool option_duration(struct str text, double *seconds) {
-    double value;
-    struct str rest;
-    if (!read_decimal(text, &value, &rest) || rest.len > 1)
-        return false;
-    switch (rest.len == 1 ? rest.data[0] : 's') {
-    case 's':
-        break;
-    case 'm':
-        value *= 60;
-        break;
-    case 'h':
-        value *= 3600;
-        break;
-    case 'd':
-        value *= 86400;
-        break;
-    default:
-        return false;
-    }
-    if (!(value > 0 && value < 1e9))
-        return false;
-    *seconds = value;
-    return true;
-}
 
 static bool read_integer(const char *text, int64_t *out) {
     bool is_negative = text[0] == '-';

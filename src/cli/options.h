@@ -5,6 +5,11 @@
 
 #include "plan/settings.h"
 
+/* Defaults of bench: the formats of most published models, one of each way to store scales. */
+#define SL_BENCH_DTYPES "f32,f16,bf16,q8_0,q4_0,q4_1,q4_k,q6_k,mxfp4,fp8_e4m3,mlx_4bit"
+#define SL_BENCH_TOKENS "1,2,4,8,16,32,64,128,256,512"
+#define SL_BENCH_SHAPE "4096x4096"
+
 /* Units and ranges of the values are in the table's help. */
 enum option_kind {
     OPTION_FLAG,
@@ -19,7 +24,15 @@ enum option_kind {
     OPTION_TEMPERATURE
 };
 
-enum command_bit { FOR_RUN = 1, FOR_PLAN = 2, FOR_SHOW = 4, FOR_RENDER = 8, FOR_TOKENIZE = 16 };
+enum command_bit {
+    FOR_RUN = 1,
+    FOR_PLAN = 2,
+    FOR_SHOW = 4,
+    FOR_RENDER = 8,
+    FOR_TOKENIZE = 16,
+    FOR_BENCH = 32,
+    FOR_PROBE = 64
+};
 
 struct option {
     const char *name;     /* "max-tokens" */
@@ -46,7 +59,8 @@ enum status options_parse(int argc, char **argv, enum command_bit command,
                           struct settings *settings, const char **operands, size_t operands_max,
                           size_t *operand_count, struct buf *config_text, struct error *err);
 void options_help(enum command_bit command, struct buf *out); /* the option list of a command */
-/* "3G", "512M", "4096"; "90s", "30m", "8h". */
+/* "3G", "512M", "4096", up to SIZE_VALUE_MAX; "90s", "30m", "8h". option_units.c. */
+#define SIZE_VALUE_MAX 0x1p62
 bool option_size(struct str text, uint64_t *bytes);
 bool option_duration(struct str text, double *seconds);
 

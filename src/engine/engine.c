@@ -12,6 +12,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+/* Rows that sample at the same time: each has scratch of the vocabulary's size. */
+#define ENGINE_SAMPLERS_MAX ((size_t)16)
+
 struct engine {
     const struct model *model;
     struct backend *backend;
@@ -21,7 +24,8 @@ struct engine {
     struct sched sched;
     struct pass pass;
     struct step *step;
-    struct sample_scratch scratch;
+    struct sample_scratch *samplers; /* [sampler_count] */
+    size_t sampler_count;
     struct ring_counters reads; /* at the end of the last pass */
     uint64_t used_bytes;        /* weights that the passes so far have used from disk */
 };
@@ -31,13 +35,30 @@ static size_t engine_logits_max(const struct sched_limits *limits) {
     return limits->batch_max < limits->pass_tokens ? limits->batch_max : limits->pass_tokens;
 }
 
-uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits) {
+static size_t engine_samplers(size_t threads) {
+    return threads < ENGINE_SAMPLERS_MAX ? threads : ENGINE_SAMPLERS_MAX;
+}
+
+uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits,
+                      size_t threads) {
     uint64_t sum = sizeof(struct engine);
     sum += pass_bytes(limits->pass_tokens, engine_logits_max(limits));
     sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
     sum += ((uint64_t)limits->page_count + limits->window_page_count) * sizeof(uint32_t);
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
-    return sum + (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
+    uint64_t scratch = (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
+    return sum + engine_samplers(threads) * (scratch + sizeof(struct sample_scratch));
+}
+
+static enum status engine_fill_samplers(struct engine *engine, struct error *err) {
+    size_t count = engine_samplers(team_threads(engine->backend->team));
+    engine->samplers = mem_new(count, sizeof *engine->samplers);
+    if (engine->samplers == NULL)
+        return error_memory(err, count * sizeof *engine->samplers, "sampling");
+    engine->sampler_count = count;
+    for (size_t i = 0; i < count; i++)
+        TRY(sample_scratch_init(&engine->samplers[i], engine->model->config.vocabulary, err));
+    return SL_OK;
 }
 
 static enum status engine_fill(struct engine *engine, const struct engine_options *options,
@@ -57,7 +78,7 @@ static enum status engine_fill(struct engine *engine, const struct engine_option
     TRY(kv_init(&engine->kv, &model->config, options->kv_dtype, page_counts, err));
     TRY(sched_init(&engine->sched, &limits, err));
     TRY(pass_init(&engine->pass, limits.pass_tokens, step_options.logits_max, err));
-    TRY(sample_scratch_init(&engine->scratch, model->config.vocabulary, err));
+    TRY(engine_fill_samplers(engine, err));
     return step_new(&step_options, &engine->step, err);
 }
 
@@ -85,7 +106,9 @@ void engine_free(struct engine *engine) {
     for (size_t i = 0; i < engine->sched.live_count; i++)
         seq_free(engine->sched.live[i], &engine->kv);
     step_free(engine->step);
-    sample_scratch_release(&engine->scratch);
+    for (size_t i = 0; i < engine->sampler_count; i++)
+        sample_scratch_release(&engine->samplers[i]);
+    mem_free(engine->samplers);
     pass_release(&engine->pass);
     sched_release(&engine->sched);
     kv_release(&engine->kv);
@@ -115,24 +138,37 @@ const struct kv *engine_kv(const struct engine *engine) {
     return &engine->kv;
 }
 
-/* The next token of the row whose logits are that column. */
-static uint32_t engine_choose(struct engine *engine, size_t column, struct token_logprobs *entry) {
-    const struct seq *seq = engine->pass.logit_seqs[column];
-    uint32_t id = engine->pass.best[column];
-    bool is_greedy = !(seq->sampling.temperature > 0);
-    if (is_greedy && !seq->wants_logprobs)
-        return id;
-    struct sample_scratch *scratch = &engine->scratch;
+static bool engine_needs_logits(const struct seq *seq) {
+    return seq->sampling.temperature > 0 || seq->wants_logprobs;
+}
+
+/* The next token of the row whose logits are that column, into pass.best, which holds the best one;
+ * and its logprobs. */
+static void engine_choose(struct engine *engine, size_t column, struct sample_scratch *scratch) {
+    struct seq *seq = engine->pass.logit_seqs[column];
     const float *values = act_at(&engine->step->logits, 0, column);
+    size_t answer_count = seq_answer_count(seq);
+    must(answer_count < seq->max_tokens);
     for (size_t i = 0; i < scratch->vocabulary; i++)
         scratch->logits[i] = values[i * SL_LANES];
-    if (!is_greedy)
+    uint32_t id = engine->pass.best[column];
+    if (seq->sampling.temperature > 0)
         id = sample_pick(scratch, &seq->sampling, seq->key, seq->token_count);
-    if (seq->wants_logprobs) {
-        entry->id = id;
-        sample_logprobs(scratch, id, &entry->logprob, entry->top, seq->logprobs_count);
-    }
-    return id;
+    engine->pass.best[column] = id;
+    if (!seq->wants_logprobs)
+        return;
+    struct token_logprobs *entry = &seq->logprobs[answer_count];
+    entry->id = id;
+    sample_logprobs(scratch, id, &entry->logprob, entry->top, seq->logprobs_count);
+}
+
+/* Every sampler_count-th column, each with logits of its own to look at. */
+static void engine_choose_some(void *ctx, size_t item, size_t worker) {
+    struct engine *engine = ctx;
+    (void)worker;
+    for (size_t i = item; i < engine->pass.logit_count; i += engine->sampler_count)
+        if (engine_needs_logits(engine->pass.logit_seqs[i]))
+            engine_choose(engine, i, &engine->samplers[item]);
 }
 
 /* Takes the row out of the engine and tells the listener. */
@@ -149,11 +185,9 @@ static enum status engine_finish(struct engine *engine, struct seq *seq, enum fi
 static enum status engine_push(struct engine *engine, size_t column, bool *has_ended,
                                struct error *err) {
     struct seq *seq = engine->pass.logit_seqs[column];
-    struct token_logprobs unused = {0};
     size_t answer_count = seq_answer_count(seq);
     must(answer_count < seq->max_tokens);
-    struct token_logprobs *entry = seq->wants_logprobs ? &seq->logprobs[answer_count] : &unused;
-    uint32_t id = engine_choose(engine, column, entry);
+    uint32_t id = engine->pass.best[column];
     *has_ended = true;
     if (!seq->ignores_eos && model_is_eos(engine->model, id))
         return engine_finish(engine, seq, FINISH_STOP, err);
@@ -194,9 +228,7 @@ static void engine_count_tokens(const struct engine *engine, struct pass_report 
 static void engine_count_reads(struct engine *engine, struct ring_counters *out) {
     struct ring_counters now;
     provider_counters(engine->provider, &now);
-    uint64_t due = engine->step->used_bytes;
-    uint64_t used = now.read_bytes < due ? now.read_bytes : due;
-    out->read_bytes = used > engine->used_bytes ? used - engine->used_bytes : 0;
+    out->read_bytes = engine->step->used_bytes - engine->used_bytes;
     out->read_seconds = now.read_seconds - engine->reads.read_seconds;
     out->wait_seconds = now.wait_seconds - engine->reads.wait_seconds;
     engine->used_bytes += out->read_bytes;
@@ -213,6 +245,7 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
     engine->step->is_last_pass = !has_more && engine_is_last(engine);
     TRY(pass_run(&engine->pass, &engine->sched, &engine->kv, engine->step, err));
     engine_count_reads(engine, &report->reads);
+    team_run(engine->backend->team, engine_choose_some, engine, engine->sampler_count);
     for (size_t i = 0; i < engine->pass.logit_count; i++) {
         bool has_ended;
         TRY(engine_push(engine, i, &has_ended, err));

@@ -51,7 +51,8 @@ const struct kv *engine_kv(const struct engine *engine);
  * on over the border). */
 enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,
                         struct error *err);
-/* Memory that engine_new takes besides KV pages and step_bytes (bookkeeping, sampler scratch). */
-uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits);
+/* Memory that engine_new takes besides KV pages and step_bytes (bookkeeping, sampler scratch), with
+ * a team of so many threads. */
+uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits, size_t threads);
 
 #endif

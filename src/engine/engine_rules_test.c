@@ -7,6 +7,8 @@
  * users of comparable tools reported. */
 #include "engine/engine.h"
 
+#include "base/fault.h"
+
 #include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
@@ -300,7 +302,7 @@ static void the_engine_takes_the_memory_that_it_says(void **state) {
     assert_int_equal(engine_new(&options, &engine, &err), SL_OK);
     size_t taken = mallinfo2().uordblks + mallinfo2().hblkhd - before;
     size_t said =
-        (size_t)(engine_bytes(bench.model, &options.limits) +
+        (size_t)(engine_bytes(bench.model, &options.limits, team_threads(bench.backend->team)) +
                  step_bytes(bench.model, options.limits.pass_tokens, options.limits.pass_tokens));
     engine_free(engine);
     bench_end(&bench);
@@ -310,6 +312,38 @@ static void the_engine_takes_the_memory_that_it_says(void **state) {
     }
     /* The allocator rounds some 30 blocks up by 24 bytes at most. */
     assert_in_range(taken, said, said + 40 * 24);
+}
+
+/* Promise 3: from a row's entry to its last token no memory is asked for, whatever the pass does.
+ */
+static void a_pass_allocates_nothing(void **state) {
+    static const uint32_t prompt[] = {3, 8, 8, 8, 8, 8, 8, 8, 8, 3};
+    struct bench bench;
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        bool is_streamed = kind % 2 == 1, is_sampled = kind / 2 == 1;
+        struct error err = {0};
+        struct pass_report report;
+        struct seq_request request = {.prompt = prompt,
+                                      .prompt_count = 10,
+                                      .max_tokens = 12,
+                                      .sampling = {.temperature = is_sampled, .top_p = 0.9},
+                                      .wants_logprobs = !is_sampled,
+                                      .logprobs_count = is_sampled ? 0 : 3,
+                                      .ignores_eos = true};
+        bench_begin(&bench, is_streamed);
+        assert_int_equal(engine_admit(bench.engine, &request, &err), SL_OK);
+        fault_arm(SL_FAULT_ALLOC, UINT64_MAX, false); /* counts from here */
+        size_t passes = 0;
+        while (engine_live(bench.engine) > 0) {
+            assert_int_equal(engine_pass(bench.engine, false, &report, &err), SL_OK);
+            passes++;
+        }
+        assert_true(passes > 12); /* ten prompt tokens, four a pass */
+        assert_int_equal(fault_count(SL_FAULT_ALLOC), 0);
+        fault_arm(SL_FAULT_ALLOC, 0, false);
+        bench_end(&bench);
+    }
 }
 
 int main(void) {
@@ -323,6 +357,7 @@ int main(void) {
         cmocka_unit_test(a_signal_ends_the_pass_at_the_next_block),
         cmocka_unit_test(rows_that_never_fit_are_told_apart_from_rows_that_wait),
         cmocka_unit_test(the_engine_takes_the_memory_that_it_says),
+        cmocka_unit_test(a_pass_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,26 +69,26 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
 
 /* A layer's router, then each expert that tokens were routed to, in rising order. */
 static enum status pass_experts(struct step *step, uint32_t layer, struct error *err) {
-    const struct arch *arch = step->model->arch;
-    TRY(arch->route(step, layer, err));
+    const struct arch_math *math = step->model->arch->math;
+    TRY(math->route(step, layer, err));
     for (uint32_t expert = 0; expert < step->config->mixture.count; expert++)
         if (step->expert_tokens[expert] > 0)
-            TRY(arch->expert(step, layer, expert, err));
+            TRY(math->expert(step, layer, expert, err));
     return SL_OK;
 }
 
 static enum status pass_layers(struct step *step, struct error *err) {
-    const struct arch *arch = step->model->arch;
+    const struct arch_math *math = step->model->arch->math;
     TRY(step_begin(step, err));
-    TRY(arch->embed(step, err));
+    TRY(math->embed(step, err));
     for (uint32_t layer = 0; layer < step->config->layers; layer++) {
-        TRY(arch->attend(step, layer, err));
+        TRY(math->attend(step, layer, err));
         if (config_is_mixture(step->config, layer))
             TRY(pass_experts(step, layer, err));
         else
-            TRY(arch->mlp(step, layer, err));
+            TRY(math->mlp(step, layer, err));
     }
-    return arch->head(step, err);
+    return math->head(step, err);
 }
 
 enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv, struct step *step,

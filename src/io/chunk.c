@@ -6,6 +6,19 @@
 #include <fcntl.h>
 #include <string.h>
 
+/* Drops [from, to) of the file: whole pages, as the kernel keeps those that a range only touches.
+ */
+static void drop_cache(const struct chunk *chunk, uint64_t from, uint64_t to) {
+    from -= from % SL_IO_ALIGN;
+    to += SL_IO_ALIGN - 1;
+    to -= to % SL_IO_ALIGN;
+    (void)posix_fadvise(chunk->file->fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
+}
+
+void chunk_drop_cache(const struct chunk *chunk) {
+    drop_cache(chunk, chunk->offset, chunk->offset + chunk->bytes);
+}
+
 /* Reads through the page cache from `done` bytes on, then drops what it left there. The bytes that
  * are there afterwards, or -errno. */
 static int64_t read_buffered(const struct chunk *chunk, size_t done) {
@@ -20,12 +33,7 @@ static int64_t read_buffered(const struct chunk *chunk, size_t done) {
             break;
         done += (size_t)got;
     }
-    /* Advice. Whole pages: the kernel keeps those that the range only touches. */
-    uint64_t from = chunk->offset + first;
-    from -= from % SL_IO_ALIGN;
-    uint64_t to = chunk->offset + chunk->bytes + SL_IO_ALIGN - 1;
-    to -= to % SL_IO_ALIGN;
-    (void)posix_fadvise(chunk->file->fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
+    drop_cache(chunk, chunk->offset + first, chunk->offset + chunk->bytes);
     return result < 0 ? result : (int64_t)done;
 }
 

@@ -160,6 +160,12 @@ void ring_free(struct ring *ring) {
     mem_free(ring);
 }
 
+size_t ring_slabs(const struct ring *ring, struct iovec slabs[SL_RING_SLABS_MAX]) {
+    for (size_t i = 0; i < ring->slab_count; i++)
+        slabs[i] = (struct iovec){ring->slabs[i].data, ring->slabs[i].bytes};
+    return ring->slab_count;
+}
+
 /* Queue; the lock is held. */
 
 /* Whether there is more to take; moves the cursor over reads of no bytes. */
@@ -368,6 +374,8 @@ bool ring_submit(struct ring *ring, uint64_t ticket, const struct ring_read *rea
         enqueue(ring, place, reads, count);
     }
     unlock(ring);
+    if (place != NULL && ring->method->wake != NULL)
+        ring->method->wake(ring->method_state);
     if (place != NULL)
         warn_of_refusal(ring, reads, count);
     return place != NULL;

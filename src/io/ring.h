@@ -31,10 +31,10 @@ struct ring_read {
     size_t slab_offset;
 };
 
-/* A way to carry out reads: sync (in ring_wait, the reference), pool (threads with pread). Members
- * in io/ring_method.h. */
+/* A way to carry out reads: sync (in ring_wait, the reference), pool (threads with pread), uring
+ * (io_uring). Members in io/ring_method.h. */
 struct ring_method;
-extern const struct ring_method ring_method_sync, ring_method_pool;
+extern const struct ring_method ring_method_sync, ring_method_pool, ring_method_uring;
 /* By name; NULL for an unknown one. */
 const struct ring_method *ring_method_find(const char *name);
 const char *ring_method_name(const struct ring_method *method);

@@ -1,5 +1,5 @@
 /* The table of ring methods, and the two that need nothing but pread: sync (in the thread that
- * waits: the reference) and pool (threads). */
+ * waits: the reference) and pool (threads). uring has a file of its own. */
 #include "io/ring_method.h"
 
 #include "base/fault.h"
@@ -15,6 +15,7 @@
 
 static const struct ring_method *const ring_methods[] = {
     &ring_method_pool,
+    &ring_method_uring,
     &ring_method_sync,
 };
 

@@ -9,6 +9,8 @@
 
 #include "io/ring.h"
 
+#include <sys/uio.h>
+
 /* One pread: a part of the window around a read. */
 struct chunk {
     const struct file *file;
@@ -31,6 +33,9 @@ struct ring_method {
     /* Reads one chunk in the thread that waits; false when there was none to take. NULL: the method
      * has threads, the waiting thread sleeps. */
     bool (*help)(struct ring *ring);
+    /* Called after each submission, by the owner; for a thread that waits for the kernel rather
+     * than in ring_take. May be NULL. */
+    void (*wake)(void *state);
 };
 
 /* The next chunk in order. False when there is none (or, with wants_wait, once the ring ends). */
@@ -39,8 +44,13 @@ bool ring_take(struct ring *ring, bool wants_wait, struct chunk *chunk);
 void ring_give(struct ring *ring, const struct chunk *chunk, enum status status,
                const struct error *err);
 
+/* The ring's slabs, for a method that tells the kernel of them: how many there are. */
+size_t ring_slabs(const struct ring *ring, struct iovec slabs[SL_RING_SLABS_MAX]);
+
 /* Reads a chunk with pread, once more if it fails. The message names file, offset, bytes, reason.
  * Behind a buffered read the page cache is dropped. */
 enum status chunk_read(const struct chunk *chunk, struct error *err);
+/* Advises the kernel to forget the pages that a buffered read of the chunk has left. */
+void chunk_drop_cache(const struct chunk *chunk);
 
 #endif

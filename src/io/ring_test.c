@@ -27,8 +27,9 @@ static uint8_t *data; /* what the file holds */
 static struct file *direct, *buffered;
 static char path[64];
 
-static const char *const method_names[] = {"sync", "pool"};
-#define METHODS (sizeof method_names / sizeof *method_names)
+static const char *const method_names[] = {"sync", "pool", "uring"};
+/* All but the last where the kernel refuses io_uring. */
+static size_t method_count = sizeof method_names / sizeof *method_names;
 
 static uint32_t random_next(uint64_t *seed) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -54,6 +55,10 @@ static int make_files(void **state) {
     if (fd < 0 || close(fd) != 0 || write_data(path) != 0)
         return -1;
     struct error err = {0};
+    struct ring *trial = NULL;
+    if (ring_new(&(struct ring_options){.method = &ring_method_uring}, &trial, &err) != SL_OK)
+        method_count--;
+    ring_free(trial);
     return file_open(path, true, &direct, &err) != SL_OK ||
            file_open(path, false, &buffered, &err) != SL_OK;
 }
@@ -121,7 +126,7 @@ static void ring_methods_read_equal_bytes(void **state) {
     const struct file *files[] = {direct, buffered};
     if (direct->direct_fd < 0)
         print_message("no direct I/O in /tmp: tested buffered alone\n");
-    for (size_t m = 0; m < METHODS; m++)
+    for (size_t m = 0; m < method_count; m++)
         for (size_t c = 0; c < 5; c++)
             for (size_t d = 0; d < 3; d++) {
                 struct ring *ring = make_ring(method_names[m], 3, chunks[c], depths[d]);
@@ -176,7 +181,7 @@ static void ring_reads_files_in_memory(void **state) {
 
 static void ring_submit_waits_for_a_slab(void **state) {
     (void)state;
-    for (size_t m = 0; m < METHODS; m++) {
+    for (size_t m = 0; m < method_count; m++) {
         struct ring *ring = make_ring(method_names[m], 2, 65536, 2);
         struct ring_read read = read_of(direct, 100000, 300000);
         uint8_t *slabs[3] = {0};
@@ -218,7 +223,7 @@ static void ring_pool_reads_on_without_waiting(void **state) {
 
 static void ring_survives_many_small_submissions(void **state) {
     (void)state;
-    for (size_t m = 0; m < METHODS; m++) {
+    for (size_t m = 0; m < method_count; m++) {
         struct ring *ring = make_ring(method_names[m], 4, 4096, 8);
         uint64_t seed = 3, submitted = 0;
         struct ring_read reads[4][8];
@@ -268,7 +273,7 @@ static void ring_reads_into_memory_of_the_callers(void **state) {
 
 static void ring_takes_submissions_of_nothing(void **state) {
     (void)state;
-    for (size_t m = 0; m < METHODS; m++) {
+    for (size_t m = 0; m < method_count; m++) {
         struct ring *ring = make_ring(method_names[m], 1, 0, 0);
         struct ring_read nothing[2] = {read_of(direct, 5, 0), read_of(direct, 6, 0)};
         uint8_t *slab = NULL;
@@ -285,7 +290,7 @@ static void ring_takes_submissions_of_nothing(void **state) {
 /* Every read fails from the nth on: the first ticket hit tells where, and all end. */
 static void ring_tells_where_a_read_failed(void **state) {
     (void)state;
-    for (size_t m = 0; m < METHODS; m++)
+    for (size_t m = 0; m < method_count; m++)
         for (uint64_t nth = 1; nth <= 8; nth++) {
             struct ring *ring = make_ring(method_names[m], 3, 65536, 1);
             struct ring_read read = read_of(direct, 65536, 4 * 65536 - 1);
@@ -323,7 +328,7 @@ static void ring_retries_a_read_once(void **state) {
     (void)state;
     const enum fault_point points[] = {SL_FAULT_READ, SL_FAULT_SHORT_READ};
     const struct file *files[] = {direct, buffered};
-    for (size_t m = 0; m < METHODS; m++)
+    for (size_t m = 0; m < method_count; m++)
         for (size_t p = 0; p < 2; p++)
             for (size_t f = 0; f < 2; f++)
                 for (uint64_t nth = 1; nth <= 5; nth++) {
@@ -347,7 +352,7 @@ static void ring_tells_of_a_file_cut_short(void **state) {
     int fd = mkstemp(shorter);
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);
-    for (size_t m = 0; m < METHODS; m++)
+    for (size_t m = 0; m < method_count; m++)
         for (int wants_direct = 0; wants_direct < 2; wants_direct++) {
             assert_int_equal(write_data(shorter), 0);
             struct file *file = NULL;
@@ -370,28 +375,59 @@ static void ring_tells_of_a_file_cut_short(void **state) {
     assert_int_equal(unlink(shorter), 0);
 }
 
+/* How often ring_new failed before it did not, each time with that reason. */
+static uint64_t count_failures(const char *method, enum fault_point point, const char *reason) {
+    for (uint64_t nth = 1;; nth++) {
+        struct ring_options options = {
+            .method = ring_method_find(method), .slab_bytes = 8192, .slab_count = 3};
+        struct ring *ring = NULL;
+        struct error err = {0};
+        fault_arm(point, nth, false);
+        enum status status = ring_new(&options, &ring, &err);
+        fault_arm(point, 0, false);
+        if (status == SL_OK) {
+            ring_free(ring);
+            return nth - 1;
+        }
+        assert_int_equal(status, SL_ERR_ENV);
+        assert_null(ring);
+        assert_non_null(strstr(err.text, reason));
+    }
+}
+
 static void ring_new_cleans_up_after_itself(void **state) {
     (void)state;
-    const enum fault_point points[] = {SL_FAULT_ALLOC, SL_FAULT_THREAD};
-    for (size_t p = 0; p < 2; p++) {
-        uint64_t nth = 1;
-        for (;; nth++) {
-            struct ring_options options = {.slab_bytes = 8192, .slab_count = 3};
-            struct ring *ring = NULL;
-            struct error err = {0};
-            fault_arm(points[p], nth, false);
-            enum status status = ring_new(&options, &ring, &err);
-            fault_arm(points[p], 0, false);
-            if (status == SL_OK) {
-                ring_free(ring);
-                break;
-            }
-            assert_int_equal(status, SL_ERR_ENV);
-            assert_null(ring);
-            assert_non_null(strstr(err.text, p == 0 ? "out of memory" : "cannot start reader"));
-        }
-        assert_int_equal(nth, p == 0 ? 9 : 5); /* ring, 3 slabs, 3 queues, pool; 4 threads */
+    /* ring, 3 slabs, 3 queues, pool; 4 threads */
+    assert_int_equal(count_failures("pool", SL_FAULT_ALLOC, "out of memory"), 8);
+    assert_int_equal(count_failures("pool", SL_FAULT_THREAD, "cannot start reader"), 4);
+    if (method_count < 3)
+        return;
+    /* ring, 3 slabs, 3 queues, uring and its slots; 1 thread */
+    assert_int_equal(count_failures("uring", SL_FAULT_ALLOC, "out of memory"), 9);
+    assert_int_equal(count_failures("uring", SL_FAULT_THREAD, "cannot start the uring"), 1);
+}
+
+/* Submissions come while a read is under way, more than the queue of the kernel holds at once. */
+static void ring_uring_takes_what_comes_while_it_reads(void **state) {
+    (void)state;
+    if (method_count < 3) {
+        print_message("skipped: the kernel refuses io_uring\n");
+        skip();
     }
+    struct ring *ring = make_ring("uring", 8, 4096, 3);
+    struct ring_read read = read_of(direct, 300, 50000);
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint8_t *slab = NULL;
+        struct error err = {0};
+        assert_true(ring_submit(ring, i, &read, 1, NULL));
+        if (i < 7)
+            continue;
+        assert_int_equal(ring_wait(ring, i - 7, NULL, &slab, &err), SL_OK);
+        assert_reads(slab, &read, 1);
+        memset(slab, 0, 60000);
+        ring_release(ring, i - 7);
+    }
+    ring_free(ring);
 }
 
 static void ring_new_refuses_numbers_beyond_limits(void **state) {
@@ -470,7 +506,7 @@ static void ring_wait_stops_when_told(void **state) {
 
 static void ring_free_drops_what_is_queued(void **state) {
     (void)state;
-    for (size_t m = 0; m < METHODS; m++)
+    for (size_t m = 0; m < method_count; m++)
         for (size_t round = 0; round < 20; round++) {
             struct ring *ring = make_ring(method_names[m], 8, 4096, 1 + round % 5);
             struct ring_read read = read_of(direct, 4096 * round, SLAB_BYTES - 4096);
@@ -520,22 +556,6 @@ static void ring_warns_of_refused_direct_reads_once(void **state) {
     assert_int_equal(times_in(text, path), 1);
 }
 
-/* Direct I/O that was fine at the opening is refused for a read: it comes through the cache. */
-static void chunk_read_falls_back_when_refused(void **state) {
-    (void)state;
-    static _Alignas(4096) uint8_t into[8192];
-    struct chunk chunk = {.file = direct,
-                          .offset = 1,
-                          .bytes = 4096,
-                          .bytes_needed = 4096,
-                          .bytes_wanted = 4096,
-                          .into = into + 1,
-                          .is_direct = direct->direct_fd >= 0};
-    struct error err = {0};
-    assert_int_equal(chunk_read(&chunk, &err), SL_OK);
-    assert_memory_equal(into + 1, data + 1, 4096);
-}
-
 static void ring_method_names_find_methods(void **state) {
     (void)state;
     assert_ptr_equal(ring_method_find("pool"), &ring_method_pool);
@@ -558,12 +578,12 @@ int main(void) {
         cmocka_unit_test_teardown(ring_retries_a_read_once, disarm),
         cmocka_unit_test_teardown(ring_tells_of_a_file_cut_short, disarm),
         cmocka_unit_test_teardown(ring_new_cleans_up_after_itself, disarm),
+        cmocka_unit_test_teardown(ring_uring_takes_what_comes_while_it_reads, disarm),
         cmocka_unit_test_teardown(ring_new_refuses_numbers_beyond_limits, disarm),
         cmocka_unit_test_teardown(ring_fails_a_submission_without_memory, disarm),
         cmocka_unit_test_teardown(ring_wait_stops_when_told, disarm),
         cmocka_unit_test_teardown(ring_free_drops_what_is_queued, disarm),
         cmocka_unit_test_teardown(ring_warns_of_refused_direct_reads_once, disarm),
-        cmocka_unit_test_teardown(chunk_read_falls_back_when_refused, disarm),
         cmocka_unit_test_teardown(ring_method_names_find_methods, disarm),
     };
     return cmocka_run_group_tests_name("ring", tests, make_files, remove_files);

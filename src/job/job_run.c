@@ -10,6 +10,8 @@
 #include "engine/engine.h"
 #include "job/progress.h"
 #include "job/result.h"
+#include "plan/pins.h"
+#include "plan/rates.h"
 #include "text/stop.h"
 
 #include <stdlib.h>
@@ -350,18 +352,30 @@ static enum status make_layout(struct run *run, struct error *err) {
     return status;
 }
 
+static enum status make_stream(struct run *run, struct provider_options *options,
+                               struct error *err) {
+    struct pins pins;
+    bool *keeps = mem_new(run->layout.block_count, sizeof *keeps);
+    if (keeps == NULL)
+        return error_memory(err, run->layout.block_count * sizeof *keeps, "pins");
+    pins_choose(&run->layout, run->plan->pinned_bytes, keeps, &pins);
+    options->keeps = keeps;
+    enum status status = provider_stream_new(&run->layout, options, &run->provider, err);
+    mem_free(keeps);
+    return status;
+}
+
 static enum status make_provider(struct run *run, struct error *err) {
-    const struct settings *settings = &run->job->settings;
     struct provider_options options = {
-        .method = strcmp(settings->reader, "auto") == 0 ? NULL : ring_method_find(settings->reader),
+        .method = run->plan->reader,
         .slab_count = run->plan->slab_count,
-        .chunk_bytes = (size_t)settings->chunk_bytes,
-        .depth = (size_t)settings->depth,
+        .chunk_bytes = run->plan->chunk_bytes,
+        .depth = run->plan->depth,
         .should_stop = run->job->should_stop,
     };
     if (run->plan->slab_count == 0)
         return provider_resident_new(&run->layout, &options, &run->provider, err);
-    return provider_stream_new(&run->layout, &options, &run->provider, err);
+    return make_stream(run, &options, err);
 }
 
 static enum status make_engine(struct run *run, struct error *err) {
@@ -452,6 +466,7 @@ enum status job_run(struct job *job, const struct plan *plan, struct sink *sink,
     if (run.progress != NULL && (status == SL_OK || status == SL_ERR_STOPPED)) {
         enum status told = progress_finish(run.progress, &run.state, status == SL_OK ? err : NULL);
         status = status == SL_OK ? told : status;
+        rates_learn(job->model, &job->settings, plan, progress_decode_rate(run.progress));
     }
     *outcome = (struct job_outcome){run.state.rows_done, run.state.rows_failed, status == SL_OK};
     clear_run(&run);

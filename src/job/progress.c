@@ -18,12 +18,14 @@
 #define LINE_EVERY_SECONDS 0.2
 #define LOG_EVERY_SECONDS 60.0
 #define PASSES_KEPT 65536u /* the median is of the last so many */
-#define RATE_WEIGHT 0.2    /* of the newest pass in the running rate */
+#define DECODE_PASSES_LEAST 5u
+#define RATE_WEIGHT 0.2 /* of the newest pass in the running rate */
 
 enum show { SHOW_NONE, SHOW_LINE, SHOW_LOG };
 
 struct pass_time {
     float seconds, read_bytes;
+    bool is_decode; /* nothing else */
 };
 
 struct progress {
@@ -187,8 +189,8 @@ enum status progress_pass(struct progress *progress, const struct pass_report *r
         progress->passes == 0
             ? rate
             : (1 - RATE_WEIGHT) * progress->tokens_per_second + RATE_WEIGHT * rate;
-    progress->times[progress->passes % PASSES_KEPT] =
-        (struct pass_time){(float)report->seconds, (float)report->reads.read_bytes};
+    progress->times[progress->passes % PASSES_KEPT] = (struct pass_time){
+        (float)report->seconds, (float)report->reads.read_bytes, report->prefill_tokens == 0};
     progress->passes++;
     progress->new_tokens += report->new_tokens;
     size_t batch = state->rows_live + report->rows_done; /* those that were in */
@@ -213,9 +215,22 @@ static int compare_times(const void *a, const void *b) {
 static struct pass_time median_pass(struct progress *progress) {
     size_t count = progress->passes < PASSES_KEPT ? (size_t)progress->passes : PASSES_KEPT;
     if (count == 0)
-        return (struct pass_time){0, 0};
+        return (struct pass_time){0};
     qsort(progress->times, count, sizeof *progress->times, compare_times);
     return progress->times[count / 2];
+}
+
+uint64_t progress_decode_rate(struct progress *progress) {
+    size_t count = progress->passes < PASSES_KEPT ? (size_t)progress->passes : PASSES_KEPT;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (progress->times[i].is_decode)
+            progress->times[kept++] = progress->times[i];
+    if (kept < DECODE_PASSES_LEAST)
+        return 0;
+    qsort(progress->times, kept, sizeof *progress->times, compare_times);
+    struct pass_time median = progress->times[kept / 2];
+    return median.seconds > 0 ? (uint64_t)((double)median.read_bytes / (double)median.seconds) : 0;
 }
 
 static enum status metrics_summary(struct progress *progress, const struct progress_state *state,

@@ -31,6 +31,9 @@ enum status progress_pass(struct progress *progress, const struct pass_report *r
 /* The summary line of the metrics and one line for people. */
 enum status progress_finish(struct progress *progress, const struct progress_state *state,
                             struct error *err);
+/* Bytes of weights a second in the median pass that had decode tokens alone; 0: too few of them. To
+ * be called at the very end: the passes are forgotten. */
+uint64_t progress_decode_rate(struct progress *progress);
 void progress_close(struct progress *progress); /* accepts NULL */
 
 #endif

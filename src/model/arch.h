@@ -20,6 +20,8 @@ enum arch_need { ARCH_ABSENT, ARCH_OPTIONAL, ARCH_REQUIRED };
 struct arch_defaults {
     double rope_theta, norm_eps;
     uint32_t vocabulary, heads, kv_heads, head_dim, context;
+    /* Only inside a multimodal config, whose text parts leave out what is as in the class. */
+    uint32_t part_layers, part_hidden, part_inner, part_heads, part_kv_heads;
 };
 
 /* Names that differ from role.c's table. Roles that share a name lie in one tensor, their rows one
@@ -27,6 +29,23 @@ struct arch_defaults {
 struct arch_name {
     enum role role;
     const char *safetensors, *gguf; /* NULL: as in the table */
+};
+
+/* The mathematics of a family, from embedding to logits. */
+struct arch_math {
+    /* Matrices of a layer in the order of use, ROLE_COUNT-terminated. */
+    const enum role *attend_order, *mlp_order;
+    /* Those of a layer with experts: first what every token uses, then what each expert has. NULL
+     * where the family has none, as route and expert. */
+    const enum role *route_order, *expert_order;
+    enum status (*embed)(struct step *step, struct error *err);
+    enum status (*attend)(struct step *step, uint32_t layer, struct error *err);
+    enum status (*mlp)(struct step *step, uint32_t layer, struct error *err);
+    /* Chooses the experts of every token (step_route) and computes what all tokens share. */
+    enum status (*route)(struct step *step, uint32_t layer, struct error *err);
+    /* One expert, for the tokens routed to it. */
+    enum status (*expert)(struct step *step, uint32_t layer, uint32_t expert, struct error *err);
+    enum status (*head)(struct step *step, struct error *err);
 };
 
 struct arch {
@@ -54,19 +73,7 @@ struct arch {
                                   struct error *err);
     /* Which roles a layer has, and the shape of each: [rows] or [rows, columns] from the config. */
     enum arch_need (*need)(const struct config *config, enum role role);
-    /* Matrices of a layer in the order of use, ROLE_COUNT-terminated. */
-    const enum role *attend_order, *mlp_order;
-    /* Those of a layer with experts: first what every token uses, then what each expert has. NULL
-     * where the family has none, as route and expert. */
-    const enum role *route_order, *expert_order;
-    enum status (*embed)(struct step *step, struct error *err);
-    enum status (*attend)(struct step *step, uint32_t layer, struct error *err);
-    enum status (*mlp)(struct step *step, uint32_t layer, struct error *err);
-    /* Chooses the experts of every token (step_route) and computes what all tokens share. */
-    enum status (*route)(struct step *step, uint32_t layer, struct error *err);
-    /* One expert, for the tokens routed to it. */
-    enum status (*expert)(struct step *step, uint32_t layer, uint32_t expert, struct error *err);
-    enum status (*head)(struct step *step, struct error *err);
+    const struct arch_math *math; /* one that families share, or its own */
 };
 
 extern const struct arch arch_llama, arch_mistral, arch_qwen2, arch_qwen3;

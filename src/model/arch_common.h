@@ -1,6 +1,6 @@
 /* Mathematics that many families share: pre-norm blocks with RMS norms, rotary attention with
- * grouped heads, and a gated MLP (SwiGLU). A family's row of the arch table points at these or at
- * its own. All are called by pass.c, one thread. */
+ * grouped heads, and a gated MLP (SwiGLU). A family's row of the arch table points at these, all
+ * together, or has its own. All are called by pass.c, one thread. */
 #ifndef SLUICE_MODEL_ARCH_COMMON_H
 #define SLUICE_MODEL_ARCH_COMMON_H
 
@@ -13,6 +13,8 @@ enum arch_need arch_common_need(const struct config *config, enum role role);
 enum arch_need arch_common_post_norm_need(const struct config *config, enum role role);
 extern const enum role arch_common_attend_order[], arch_common_mlp_order[];
 
+/* All of what follows. */
+extern const struct arch_math arch_common_math;
 /* h = rows of the embedding. */
 enum status arch_common_embed(struct step *step, struct error *err);
 /* h += O attention(rope(norm(Q x)), rope(norm(K x)), V x) with x = norm(h); each norm, bias, cap
@@ -27,6 +29,10 @@ enum status arch_common_head(struct step *step, struct error *err);
  * it is given, else every layer from first_layer on slides. Null or absent: no window. */
 enum status arch_common_window(const struct json *config, const char *name, uint64_t first_layer,
                                struct config *out, struct error *err);
+/* For families whose class has no window and ignores the setting, while other programs apply it:
+ * refuses one below the context, and layer types that slide. */
+enum status arch_common_no_window(const struct json *config, const char *name, struct config *out,
+                                  struct error *err);
 /* The same for families whose class slides in all layers but each `pattern`th one, unless
  * layer_types says otherwise; window: the class default of sliding_window. */
 enum status arch_common_pattern_window(const struct json *config, const char *name,

@@ -49,8 +49,12 @@ static enum status gpt_oss_configure(const struct json *config, const char *name
     const struct json *types = json_get(config, "layer_types");
     double alpha = GPT_OSS_ALPHA, limit = GPT_OSS_LIMIT;
     TRY(arch_mixture_json(config, &names, name, out, err));
-    json_double(json_get(config, "swiglu_alpha"), &alpha);
-    json_double(json_get(config, "swiglu_limit"), &limit);
+    const struct json *given[2] = {json_get(config, "swiglu_alpha"),
+                                   json_get(config, "swiglu_limit")};
+    for (int i = 0; i < 2; i++)
+        if (given[i] != NULL && !json_double(given[i], i == 0 ? &alpha : &limit))
+            return error_set(err, SL_ERR_ENV, "%s: %s is not a number", name,
+                             i == 0 ? "swiglu_alpha" : "swiglu_limit");
     if (!(limit > 0) || !(alpha > 0))
         return error_set(err, SL_ERR_ENV,
                          "%s: swiglu_limit is %g and swiglu_alpha %g, not positive", name, limit,
@@ -149,14 +153,7 @@ static enum status gpt_oss_expert(struct step *step, uint32_t layer, uint32_t nu
     return SL_OK;
 }
 
-const struct arch arch_gpt_oss = {
-    .name = "gpt-oss",
-    .hf_types = (const char *const[]){"gpt_oss", NULL},
-    .gguf_names = (const char *const[]){"gpt-oss", NULL},
-    .configure_json = gpt_oss_configure,
-    .configure_meta = gpt_oss_configure_meta,
-    .settings = arch_mixture_understood,
-    .need = gpt_oss_need,
+static const struct arch_math gpt_oss_math = {
     .attend_order = arch_common_attend_order,
     .mlp_order = arch_common_mlp_order,
     .route_order = arch_mixture_route_order,
@@ -167,4 +164,15 @@ const struct arch arch_gpt_oss = {
     .route = arch_mixture_route,
     .expert = gpt_oss_expert,
     .head = arch_common_head,
+};
+
+const struct arch arch_gpt_oss = {
+    .name = "gpt-oss",
+    .hf_types = (const char *const[]){"gpt_oss", NULL},
+    .gguf_names = (const char *const[]){"gpt-oss", NULL},
+    .configure_json = gpt_oss_configure,
+    .configure_meta = gpt_oss_configure_meta,
+    .settings = arch_mixture_understood,
+    .need = gpt_oss_need,
+    .math = &gpt_oss_math,
 };

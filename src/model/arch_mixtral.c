@@ -26,14 +26,5 @@ const struct arch arch_mixtral = {
     .settings =
         (const char *const[]){"num_local_experts", "expert_count", "expert_used_count", NULL},
     .need = arch_mixture_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .route_order = arch_mixture_route_order,
-    .expert_order = arch_mixture_expert_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .route = arch_mixture_route,
-    .expert = arch_mixture_expert,
-    .head = arch_common_head,
+    .math = &arch_mixture_math,
 };

@@ -90,3 +90,16 @@ enum status arch_mixture_expert(struct step *step, uint32_t layer, uint32_t expe
                               &step->h);
     return SL_OK;
 }
+
+const struct arch_math arch_mixture_math = {
+    .attend_order = arch_common_attend_order,
+    .mlp_order = arch_common_mlp_order,
+    .route_order = arch_mixture_route_order,
+    .expert_order = arch_mixture_expert_order,
+    .embed = arch_common_embed,
+    .attend = arch_common_attend,
+    .mlp = arch_common_mlp,
+    .route = arch_mixture_route,
+    .expert = arch_mixture_expert,
+    .head = arch_common_head,
+};

@@ -1,5 +1,5 @@
 /* Mathematics that mixtures of experts share: a router, a shared expert, and experts with a gated
- * MLP, after attention as arch_common.h or arch_latent.h has it; and what their configs have in
+ * MLP, after attention as arch_common.h or the family itself has it; and what their configs have in
  * common. One thread. */
 #ifndef SLUICE_MODEL_ARCH_MIXTURE_H
 #define SLUICE_MODEL_ARCH_MIXTURE_H
@@ -14,6 +14,8 @@ extern const enum role arch_mixture_route_order[], arch_mixture_expert_order[];
 /* Settings that these families read and others refuse. */
 extern const char *const arch_mixture_understood[];
 
+/* arch_common_math with these experts. */
+extern const struct arch_math arch_mixture_math;
 /* Router W x (+ bias), choice, and h += s Down (silu(Gate x) * Up x) for the shared expert, with
  * x = norm(h); s is sigmoid(shared router x) where there is one, else 1. */
 enum status arch_mixture_route(struct step *step, uint32_t layer, struct error *err);
@@ -29,8 +31,8 @@ struct mixture_names {
 };
 enum status arch_mixture_json(const struct json *config, const struct mixture_names *names,
                               const char *name, struct config *out, struct error *err);
-/* first_k_dense_replace, n_group, topk_group, routed_scaling_factor, n_shared_experts, and the
- * scoring that DeepSeek-V3 and its kin have. */
+/* first_k_dense_replace, n_group, topk_group, routed_scaling_factor, n_shared_experts of DeepSeek
+ * and its kin, and what they say about mixture.score, which is set before: sigmoid or softmax. */
 enum status arch_mixture_json_grouped(const struct json *config, const char *name,
                                       struct config *out, struct error *err);
 /* Experts of GGUF metadata: counts, sizes, groups, scale, leading dense blocks, gating. */

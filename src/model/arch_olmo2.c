@@ -5,11 +5,9 @@
 
 static enum status olmo2_configure(const struct json *config, const char *name, struct config *out,
                                    struct error *err) {
-    (void)name;
-    (void)err;
     out->has_whole_qk_norm = true;
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
-    return SL_OK;
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
+    return arch_common_no_window(config, name, out, err);
 }
 
 static enum status olmo2_configure_meta(struct meta_reader *reader, struct config *out,
@@ -35,10 +33,5 @@ const struct arch arch_olmo2 = {
     .configure_json = olmo2_configure,
     .configure_meta = olmo2_configure_meta,
     .need = olmo2_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

@@ -10,7 +10,7 @@ static enum status qwen3_configure(const struct json *config, const char *name, 
                                    struct error *err) {
     if (out->head_dim == 0)
         out->head_dim = QWEN3_HEAD_DIM;
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
     return arch_common_flagged_window(config, name, out, err);
 }
 
@@ -23,10 +23,5 @@ const struct arch arch_qwen3 = {
     .ties_by_default = false,
     .configure_json = qwen3_configure,
     .need = arch_common_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .head = arch_common_head,
+    .math = &arch_common_math,
 };

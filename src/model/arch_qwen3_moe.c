@@ -7,7 +7,7 @@ static enum status qwen3_moe_configure(const struct json *config, const char *na
                                        struct config *out, struct error *err) {
     static const struct mixture_names names = {"num_experts", "moe_intermediate_size", false};
     TRY(arch_mixture_json(config, &names, name, out, err));
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
     return arch_common_flagged_window(config, name, out, err);
 }
 
@@ -26,14 +26,5 @@ const struct arch arch_qwen3_moe = {
     .configure_meta = qwen3_moe_configure_meta,
     .settings = arch_mixture_understood,
     .need = arch_mixture_need,
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .route_order = arch_mixture_route_order,
-    .expert_order = arch_mixture_expert_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .route = arch_mixture_route,
-    .expert = arch_mixture_expert,
-    .head = arch_common_head,
+    .math = &arch_mixture_math,
 };

@@ -69,6 +69,7 @@ struct latent {
     uint32_t q_rank;            /* 0: queries are not compressed */
     uint32_t kv_rank;           /* 0: plain attention */
     uint32_t nope, rope, value; /* features of a head: keys without and with rotation, values */
+    float norm_eps;             /* of the norms of what is compressed */
 };
 
 /* What the config says about how weights are stored (config_quant.c): hints, for shapes decide. */
@@ -89,6 +90,7 @@ struct config {
     uint32_t layers, hidden, heads, kv_heads, head_dim, inner; /* inner: of the MLP */
     uint32_t vocabulary;                                       /* rows of the embedding */
     uint32_t context;                                          /* positions */
+    uint32_t predict_layers; /* behind the others, for further tokens; not used */
     float norm_eps;
     struct rope_config rope;
     struct rope_config window_rope; /* of the windowed layers, if they have one of their own */
@@ -140,6 +142,9 @@ enum status config_check_mixture(const struct config *config, const char *name, 
 /* A whole number of config.json; absent or null gives fallback, or is refused when that is 0. */
 enum status config_size(const struct json *config, const char *member, uint32_t fallback,
                         const char *name, uint32_t *out, struct error *err);
+/* true or false; absent or null leaves *out alone. */
+enum status config_flag(const struct json *config, const char *member, const char *name, bool *out,
+                        struct error *err);
 /* Rotary settings of config.json, both styles: rope_theta with rope_scaling, and rope_parameters.
  * Fills rope, and window_rope where the layer types have settings of their own; the sizes are read
  * already. */

@@ -193,7 +193,7 @@ static void model_add_items(const struct model *model, uint32_t layer, uint32_t 
 enum status model_layout_items(const struct model *model, struct layout_item **items, size_t *count,
                                struct error *err) {
     static const enum role head[] = {ROLE_HEAD, ROLE_COUNT};
-    const struct arch *arch = model->arch;
+    const struct arch_math *math = model->arch->math;
     const struct config *config = &model->config;
     size_t parts = (size_t)config->mixture.count * ROLE_EXPERT_COUNT;
     size_t cap = config->layers * (ROLE_COUNT + parts) + 1, used = 0;
@@ -202,11 +202,11 @@ enum status model_layout_items(const struct model *model, struct layout_item **i
         return error_memory(err, cap * sizeof *list, "the order of the pass");
     for (uint32_t layer = 0; layer < config->layers; layer++) {
         bool is_mixture = config_is_mixture(config, layer);
-        model_add_items(model, layer, 0, arch->attend_order, list, &used);
-        model_add_items(model, layer, 0, is_mixture ? arch->route_order : arch->mlp_order, list,
+        model_add_items(model, layer, 0, math->attend_order, list, &used);
+        model_add_items(model, layer, 0, is_mixture ? math->route_order : math->mlp_order, list,
                         &used);
         for (uint32_t expert = 0; is_mixture && expert < config->mixture.count; expert++)
-            model_add_items(model, layer, expert, arch->expert_order, list, &used);
+            model_add_items(model, layer, expert, math->expert_order, list, &used);
     }
     model_add_items(model, 0, 0, head, list, &used);
     *items = list;

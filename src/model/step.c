@@ -44,7 +44,7 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
     }
     size_t pairs = config->rope.rotary / 2;
     size_t window_tokens = config->has_window_rope ? tokens : 0;
-    const struct step_act acts[STEP_ACTS] = {
+    const struct step_act acts[] = {
         {&step->h, config->hidden, tokens},
         {&step->x, config->hidden, tokens},
         {&step->y, config->hidden, tokens},
@@ -73,6 +73,7 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->window_rope.cosines, pairs, window_tokens},
         {&step->window_rope.sines, pairs, window_tokens},
     };
+    _Static_assert(sizeof acts / sizeof acts[0] == STEP_ACTS, "one place for each");
     for (size_t i = 0; i < STEP_ACTS; i++)
         list[i] = acts[i];
 }
@@ -422,7 +423,7 @@ static enum status step_next_block(struct step *step, struct error *err) {
     TRY(provider->ops->acquire(provider, next, &step->lease, err));
     step->has_lease = true;
     step->piece = layout->blocks[next].first_piece;
-    step->used_bytes += layout->blocks[next].read_bytes;
+    step->used_bytes += step->lease.read_bytes;
     step->acquired++;
     if (step->hinted < step->acquired) /* the acquire itself was the hint */
         step->hinted = step->acquired;

@@ -1,13 +1,13 @@
 /* A step: what an arch needs to compute a pass: activations, resident vectors, rope tables, and the
  * cursor that walks the pieces of the pass in order while their blocks come and go.
  *
- *   pass.c: step_begin -> arch.embed -> for each layer: arch.attend, arch.mlp -> arch.head ->
- * step_end arch:   step_product(ROLE_Q, x, q): for each piece of the matrix: block there? else
- * release the last one and acquire this one (hinting those ahead, over the border of the pass);
- * product into its rows of q
+ * pass.c calls step_begin, math.embed, for each layer math.attend and math.mlp, then math.head and
+ * step_end. Those call step_product(ROLE_Q, x, q): for each piece of the matrix it releases the
+ * last block and acquires that of the piece, if that is another one (hinting those ahead, over the
+ * border of the pass), and multiplies into its rows of q.
  *
- * A layer with experts: arch.route has step_route choose the experts of every token; then
- * arch.expert for each of those that have tokens, in rising order, which gathers them, multiplies,
+ * A layer with experts: math.route has step_route choose the experts of every token; then
+ * math.expert for each of those that have tokens, in rising order, which gathers them, multiplies,
  * and adds the outputs to h. A token's experts are so added in the order of their numbers, whatever
  * else is in the pass. Blocks of experts that nobody was routed to are neither hinted nor acquired.
  *
@@ -80,7 +80,7 @@ struct step {
     struct lease lease;
     size_t hinted;       /* blocks hinted or skipped since the start, counted over passes */
     size_t acquired;     /* likewise; hinted >= acquired but inside an acquire */
-    uint64_t used_bytes; /* of weights in the blocks acquired, over passes */
+    uint64_t used_bytes; /* of weights that were read for the blocks acquired, over passes */
     size_t passes;       /* begun */
     bool is_last_pass;   /* no hints over the border */
 };

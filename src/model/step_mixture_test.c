@@ -22,8 +22,9 @@ struct watch {
     size_t hints[HINTS_MAX]; /* a circle: hinted and not acquired, in order */
     size_t first, count, room;
     size_t acquired, released;
-    uint64_t bytes; /* of weights in the blocks acquired */
+    uint64_t bytes; /* of weights in the blocks acquired for the first time: those that are read */
     bool *is_used;  /* [block_count]: acquired in this pass */
+    bool *is_known; /* [block_count]: acquired before */
 };
 
 static bool watch_hint(struct provider *provider, size_t block) {
@@ -45,7 +46,8 @@ static enum status watch_acquire(struct provider *provider, size_t block, struct
     }
     assert_false(watch->is_used[block]);
     watch->is_used[block] = true;
-    watch->bytes += provider->layout->blocks[block].read_bytes;
+    watch->bytes += watch->is_known[block] ? 0 : provider->layout->blocks[block].read_bytes;
+    watch->is_known[block] = true;
     return watch->inner->ops->acquire(watch->inner, block, lease, err);
 }
 
@@ -113,6 +115,8 @@ static void rig_begin(struct rig *rig, size_t room) {
     rig->watch.provider = (struct provider){.ops = &watch_ops, .layout = &rig->layout};
     rig->watch.is_used = mem_new(rig->layout.block_count, sizeof(bool));
     assert_non_null(rig->watch.is_used);
+    rig->watch.is_known = mem_new(rig->layout.block_count, sizeof(bool));
+    assert_non_null(rig->watch.is_known);
     assert_int_equal(team_new(1, &rig->team, &err), SL_OK);
     struct backend_options backend = {.kernels = "portable", .team = rig->team};
     assert_int_equal(backend_cpu_new(&backend, &rig->backend, &err), SL_OK);
@@ -137,6 +141,7 @@ static void rig_end(struct rig *rig) {
     team_free(rig->team);
     provider_free(rig->watch.inner);
     mem_free(rig->watch.is_used);
+    mem_free(rig->watch.is_known);
     layout_release(&rig->layout);
     mem_free(rig->items);
     model_close(rig->model);
@@ -163,7 +168,7 @@ static void check_layer(const struct rig *rig, uint32_t layer) {
 static void run_pass(struct rig *rig, size_t first, size_t count, float *logits) {
     static const uint32_t ids[TOKENS] = {3, 1, 7, 11, 0, 5, 5, 2, 9, 4, 8, 10, 6, 3, 7, 1};
     static const uint32_t page;
-    const struct arch *arch = rig->model->arch;
+    const struct arch_math *math = rig->model->arch->math;
     struct step *step = rig->step;
     struct kv_token tokens[TOKENS];
     struct error err = {0};
@@ -178,16 +183,16 @@ static void run_pass(struct rig *rig, size_t first, size_t count, float *logits)
     step->logit_columns = &column;
     step->logit_count = 1;
     assert_int_equal(step_begin(step, &err), SL_OK);
-    assert_int_equal(arch->embed(step, &err), SL_OK);
+    assert_int_equal(math->embed(step, &err), SL_OK);
     for (uint32_t layer = 0; layer < TINY_LAYERS; layer++) {
-        assert_int_equal(arch->attend(step, layer, &err), SL_OK);
-        assert_int_equal(arch->route(step, layer, &err), SL_OK);
+        assert_int_equal(math->attend(step, layer, &err), SL_OK);
+        assert_int_equal(math->route(step, layer, &err), SL_OK);
         for (uint32_t e = 0; e < EXPERTS; e++)
             if (step->expert_tokens[e] > 0)
-                assert_int_equal(arch->expert(step, layer, e, &err), SL_OK);
+                assert_int_equal(math->expert(step, layer, e, &err), SL_OK);
         check_layer(rig, layer);
     }
-    assert_int_equal(arch->head(step, &err), SL_OK);
+    assert_int_equal(math->head(step, &err), SL_OK);
     step_end(step);
     for (size_t i = 0; i < TINY_VOCABULARY; i++)
         logits[i] = *act_at(&step->logits, i, 0);

@@ -124,12 +124,12 @@ static enum status run_pass(struct rig *rig, size_t logits, struct error *err) {
     step->logit_columns = &column;
     step->logit_count = logits;
     TRY(step_begin(step, err));
-    TRY(rig->model->arch->embed(step, err));
+    TRY(rig->model->arch->math->embed(step, err));
     for (uint32_t layer = 0; layer < TINY_LAYERS; layer++) {
-        TRY(rig->model->arch->attend(step, layer, err));
-        TRY(rig->model->arch->mlp(step, layer, err));
+        TRY(rig->model->arch->math->attend(step, layer, err));
+        TRY(rig->model->arch->math->mlp(step, layer, err));
     }
-    TRY(rig->model->arch->head(step, err));
+    TRY(rig->model->arch->math->head(step, err));
     step_end(step);
     return SL_OK;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TINY_TENSORS_MAX 64
+#define TINY_TENSORS_MAX 96
 #define TINY_KEYS_MAX 32
 
 struct tiny_tensor {

@@ -1,75 +1,137 @@
-/* For tests alone: one pass over a model of tiny_model.h, with what a pass needs around it. Include
- * it from *_test.c, after <cmocka.h>, in place of tiny_model.h. */
+/* For tests alone: one row through a model of tiny_model.h in as many passes as the test likes,
+ * with what a pass needs around it. Include it from *_test.c, after <cmocka.h>, in place of
+ * tiny_model.h. */
 #ifndef SLUICE_MODEL_TINY_RUN_H
 #define SLUICE_MODEL_TINY_RUN_H
 
 #include "model/step.h"
 #include "model/tiny_model.h"
 
-/* Logits of the last of the ids, all in one pass of one row that gets no more tokens. */
-static inline void tiny_logits(const struct model *model, const uint32_t *ids, size_t count,
-                               float *logits) {
-    struct error err = {0};
+struct tiny_run {
+    const struct model *model;
     struct layout_item *items;
     struct layout layout;
     struct provider *provider;
-    struct provider_options provider_options = {0};
     struct team *team;
     struct backend *backend;
     struct step *step;
-    size_t item_count;
-    assert_true(count <= SL_PAGE_TOKENS);
-    assert_int_equal(model_layout_items(model, &items, &item_count, &err), SL_OK);
-    assert_int_equal(
-        layout_init(&layout, &model->index, items, item_count, SL_BLOCK_BYTES_MAX, &err), SL_OK);
-    assert_int_equal(provider_resident_new(&layout, &provider_options, &provider, &err), SL_OK);
-    assert_int_equal(team_new(1, &team, &err), SL_OK);
-    struct backend_options backend_options = {.kernels = "portable", .team = team};
-    assert_int_equal(backend_cpu_new(&backend_options, &backend, &err), SL_OK);
-    struct step_options options = {model, backend, provider, SL_PAGE_TOKENS, 1};
-    assert_int_equal(step_new(&options, &step, &err), SL_OK);
-
-    const struct config *config = &model->config;
-    size_t layer_bytes =
-        kv_layer_bytes(KV_F32, config->kv_heads, config->head_dim, config->head_dim);
-    struct slab pool;
+    struct slab pool; /* one page of keys and values */
     struct kv_layer layers[TINY_LAYERS];
-    assert_int_equal(slab_init(&pool, layer_bytes * TINY_LAYERS, &err), SL_OK);
-    for (size_t i = 0; i < TINY_LAYERS; i++)
-        layers[i] = (struct kv_layer){.base = pool.data + i * layer_bytes,
-                                      .page_bytes = layer_bytes * TINY_LAYERS,
-                                      .dtype = KV_F32,
-                                      .kv_heads = config->kv_heads,
-                                      .head_dim = config->head_dim,
-                                      .value_dim = config->head_dim};
-    struct kv_token tokens[SL_PAGE_TOKENS];
-    uint32_t page = 0, column = (uint32_t)count - 1;
-    for (size_t i = 0; i < count; i++)
-        tokens[i] = (struct kv_token){
-            .position = (uint32_t)i, .row_limit = (uint32_t)count, .pages = &page};
-    step->kv_layers = layers;
-    step->tokens = count;
-    step->ids = ids;
-    step->kv_tokens = tokens;
-    step->logit_columns = &column;
-    step->logit_count = 1;
-    assert_int_equal(step_begin(step, &err), SL_OK);
-    assert_int_equal(model->arch->embed(step, &err), SL_OK);
-    for (uint32_t layer = 0; layer < TINY_LAYERS; layer++) {
-        assert_int_equal(model->arch->attend(step, layer, &err), SL_OK);
-        assert_int_equal(model->arch->mlp(step, layer, &err), SL_OK);
+};
+
+/* Float32 throughout; of a compressed cache the keys alone. */
+static inline void tiny_run_keys(struct tiny_run *run) {
+    const struct config *config = &run->model->config;
+    const struct latent *latent = &config->latent;
+    struct kv_layer layer = {.dtype = KV_F32,
+                             .kv_heads = config->kv_heads,
+                             .head_dim = config->head_dim,
+                             .value_dim = config->head_dim};
+    if (latent->kv_rank != 0)
+        layer = (struct kv_layer){.dtype = KV_F32,
+                                  .kv_heads = 1,
+                                  .head_dim = latent->kv_rank + latent->rope,
+                                  .value_dim = latent->kv_rank,
+                                  .shares_values = true};
+    size_t bytes = kv_layer_bytes(KV_F32, layer.kv_heads, layer.head_dim,
+                                  layer.shares_values ? 0 : layer.value_dim);
+    struct error err = {0};
+    assert_int_equal(slab_init(&run->pool, bytes * TINY_LAYERS, &err), SL_OK);
+    layer.page_bytes = bytes * TINY_LAYERS;
+    for (size_t i = 0; i < TINY_LAYERS; i++) {
+        run->layers[i] = layer;
+        run->layers[i].base = run->pool.data + i * bytes;
     }
-    assert_int_equal(model->arch->head(step, &err), SL_OK);
+}
+
+static inline void tiny_run_begin(struct tiny_run *run, const struct model *model) {
+    struct error err = {0};
+    struct provider_options provider_options = {0};
+    size_t item_count;
+    *run = (struct tiny_run){.model = model};
+    assert_int_equal(model_layout_items(model, &run->items, &item_count, &err), SL_OK);
+    assert_int_equal(
+        layout_init(&run->layout, &model->index, run->items, item_count, SL_BLOCK_BYTES_MAX, &err),
+        SL_OK);
+    assert_int_equal(provider_resident_new(&run->layout, &provider_options, &run->provider, &err),
+                     SL_OK);
+    assert_int_equal(team_new(1, &run->team, &err), SL_OK);
+    struct backend_options backend_options = {.kernels = "portable", .team = run->team};
+    assert_int_equal(backend_cpu_new(&backend_options, &run->backend, &err), SL_OK);
+    struct step_options options = {model, run->backend, run->provider, SL_PAGE_TOKENS,
+                                   SL_PAGE_TOKENS};
+    assert_int_equal(step_new(&options, &run->step, &err), SL_OK);
+    tiny_run_keys(run);
+}
+
+static inline void tiny_run_end(struct tiny_run *run) {
+    slab_release(&run->pool);
+    step_free(run->step);
+    backend_free(run->backend);
+    team_free(run->team);
+    provider_free(run->provider);
+    layout_release(&run->layout);
+    mem_free(run->items);
+}
+
+static inline void tiny_run_layer(struct tiny_run *run, uint32_t layer) {
+    const struct arch_math *math = run->model->arch->math;
+    const struct config *config = &run->model->config;
+    struct step *step = run->step;
+    struct error err = {0};
+    assert_int_equal(math->attend(step, layer, &err), SL_OK);
+    if (!config_is_mixture(config, layer)) {
+        assert_int_equal(math->mlp(step, layer, &err), SL_OK);
+        return;
+    }
+    assert_int_equal(math->route(step, layer, &err), SL_OK);
+    for (uint32_t expert = 0; expert < config->mixture.count; expert++)
+        if (step->expert_tokens[expert] > 0)
+            assert_int_equal(math->expert(step, layer, expert, &err), SL_OK);
+}
+
+/* One pass over ids[first .. end); logits of all of them, [token][vocabulary] from ids[0] on. The
+ * row gets no more tokens than `limit`. */
+static inline void tiny_run_pass(struct tiny_run *run, const uint32_t *ids, size_t first,
+                                 size_t end, size_t limit, float *logits) {
+    struct error err = {0};
+    struct step *step = run->step;
+    struct kv_token tokens[SL_PAGE_TOKENS];
+    uint32_t page = 0, columns[SL_PAGE_TOKENS], vocabulary = run->model->config.vocabulary;
+    assert_true(first < end && end <= limit && limit <= SL_PAGE_TOKENS);
+    for (size_t i = 0; i < end - first; i++) {
+        tokens[i] = (struct kv_token){
+            .position = (uint32_t)(first + i), .row_limit = (uint32_t)limit, .pages = &page};
+        columns[i] = (uint32_t)i;
+    }
+    step->kv_layers = run->layers;
+    step->tokens = step->logit_count = end - first;
+    step->ids = ids + first;
+    step->kv_tokens = tokens;
+    step->logit_columns = columns;
+    assert_int_equal(step_begin(step, &err), SL_OK);
+    assert_int_equal(run->model->arch->math->embed(step, &err), SL_OK);
+    for (uint32_t layer = 0; layer < TINY_LAYERS; layer++)
+        tiny_run_layer(run, layer);
+    assert_int_equal(run->model->arch->math->head(step, &err), SL_OK);
     step_end(step);
-    for (size_t i = 0; i < config->vocabulary; i++)
-        logits[i] = *act_at(&step->logits, i, 0);
-    slab_release(&pool);
-    step_free(step);
-    backend_free(backend);
-    team_free(team);
-    provider_free(provider);
-    layout_release(&layout);
-    mem_free(items);
+    for (size_t token = first; token < end; token++)
+        for (size_t i = 0; i < vocabulary; i++)
+            logits[token * vocabulary + i] = *act_at(&step->logits, i, token - first);
+}
+
+/* Logits of the last of the ids, all in one pass of one row that gets no more tokens. */
+static inline void tiny_logits(const struct model *model, const uint32_t *ids, size_t count,
+                               float *logits) {
+    struct tiny_run run;
+    size_t vocabulary = model->config.vocabulary;
+    float *all = mem_new(count * vocabulary, sizeof *all);
+    assert_non_null(all);
+    tiny_run_begin(&run, model);
+    tiny_run_pass(&run, ids, 0, count, count, all);
+    tiny_run_end(&run);
+    memcpy(logits, all + (count - 1) * vocabulary, vocabulary * sizeof *logits);
+    mem_free(all);
 }
 
 #endif

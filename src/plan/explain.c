@@ -65,6 +65,17 @@ static void add_batch(const struct plan *plan, struct buf *out) {
     if (plan->slab_count > 0 && plan->batch < plan->rows.count && row_bytes > 0)
         buf_printf(out, " = %.1f average rows", (double)plan->kv_bytes / (double)row_bytes);
     buf_printf(out, ", bounded by: %s.", plan->batch_reason);
+    if (plan->pinned_blocks == 0)
+        return;
+    add_amount(out, " What is left keeps ", plan->pinned_bytes, " of weights in memory");
+    buf_printf(out, " (%zu of %zu blocks).", plan->pinned_blocks, plan->block_count);
+}
+
+void plan_explain_rate(const struct plan *plan, struct buf *out) {
+    add_time(plan->seconds, out);
+    add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
+               "/s, ");
+    buf_printf(out, "%s)", plan->rate_source);
 }
 
 static void add_hours(const struct plan *plan, struct buf *out) {
@@ -74,10 +85,8 @@ static void add_hours(const struct plan *plan, struct buf *out) {
     if (plan->slab_count > 0)
         add_amount(out, ", each reading ", plan->pass_bytes, "");
     buf_add(out, STR("; "));
-    add_time(plan->seconds, out);
-    add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
-               "/s, ");
-    buf_printf(out, "%s). ", plan->rate_source);
+    plan_explain_rate(plan, out);
+    buf_add(out, STR(". "));
 }
 
 static void add_specials(const struct plan_rows *rows, struct buf *out) {

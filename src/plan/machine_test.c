@@ -2,12 +2,13 @@
  * kernel's documentation of the files (admin-guide/cgroup-v1/memory, admin-guide/cgroup-v2). */
 #include "plan/machine.h"
 
+#include "plan/folder_for_test.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +26,9 @@ static int make_root(void **state) {
     return mkdtemp(root) == NULL ? -1 : 0;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
 static int remove_root(void **state) {
     (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(root);
 }
 
 /* Makes the file and the folders that it lies in. */

@@ -155,7 +155,7 @@ uint64_t memory_work(const struct memory *memory, const struct memory_load *load
                    (sizeof(struct token_logprobs) + 32 + memory->logprobs * sizeof(struct logprob));
     }
     return step_bytes(memory->model, load->pass_tokens, logits) +
-           engine_bytes(memory->model, &limits) + row * load->batch;
+           engine_bytes(memory->model, &limits, memory->threads) + row * load->batch;
 }
 
 uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,

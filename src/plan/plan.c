@@ -10,6 +10,8 @@
 #include "base/team.h"
 #include "engine/kv.h"
 #include "plan/memory.h"
+#include "plan/pins.h"
+#include "plan/rates.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,9 +34,7 @@
 #define WORK_SHARE 4u    /* likewise for the activations of a pass */
 #define PLACES_SHARE 16u /* and for the logits of places beyond the average batch */
 
-/* Until there is a probe: what an ordinary NVMe drive reads, and what one core of this kind
- * computes, per second. */
-#define ASSUMED_READ_RATE 1000000000u
+/* What one core of this kind computes, per second. */
 #define ASSUMED_FLOPS_VECTOR 20e9
 #define ASSUMED_FLOPS_SCALAR 2e9
 
@@ -44,6 +44,7 @@ struct choice {
     size_t slab_count; /* 0: resident */
     struct memory_load load;
     const char *batch_reason;
+    struct pins pins;
 };
 
 static bool is_word(const char *setting, const char *word) {
@@ -64,10 +65,6 @@ static enum status check_settings(const struct settings *settings, struct error 
         return error_set(err, SL_ERR_ENV,
                          "--kernels %s: this version has the kernel set portable alone",
                          settings->kernels);
-    if (is_word(settings->reader, "uring"))
-        return error_set(err, SL_ERR_ENV,
-                         "--reader uring: this build has no uring reader, only "
-                         "pool and sync");
     if (settings->has_checksum)
         return error_set(err, SL_ERR_ENV, "--checksum: not in this version");
     return SL_OK;
@@ -342,13 +339,17 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     plan->pass_tokens = load->pass_tokens;
     plan->slab_count = choice->slab_count;
     plan->block_bytes_max = choice->way->block_bytes_max;
-    plan->pass_bytes = is_resident ? 0 : memory_pass_bytes(memory, choice->way, load->batch);
+    plan->pinned_bytes = choice->pins.memory_bytes;
+    plan->pinned_blocks = choice->pins.count;
+    plan->block_count = choice->way->block_count;
+    uint64_t pass_bytes = memory_pass_bytes(memory, choice->way, load->batch);
+    plan->pass_bytes = is_resident ? 0 : pass_bytes - choice->pins.read_bytes;
     snprintf(plan->batch_reason, sizeof plan->batch_reason, "%s", choice->batch_reason);
     /* Pages count once they are used, and where rows wait for their turn the last one inside leaves
      * half a row free on average. */
     uint64_t unused = load->batch < memory->rows->count ? plan->kv_bytes_per_row / 2 : 0;
     uint64_t kv = plan->kv_bytes > unused ? plan->kv_bytes - unused : plan->kv_bytes;
-    uint64_t sum = plan->base_bytes + weights + plan->activation_bytes + kv;
+    uint64_t sum = plan->base_bytes + weights + plan->pinned_bytes + plan->activation_bytes + kv;
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
     plan->predicted_peak_bytes = sum > peak ? sum : peak;
 }
@@ -366,23 +367,35 @@ static uint64_t count_passes(const struct plan_rows *rows, const struct plan *pl
     return decode + (rows->prompt_tokens + plan->pass_tokens - 1) / plan->pass_tokens;
 }
 
-/* The passes, and their time at the assumed rates. */
+void plan_time(struct plan *plan) {
+    bool is_streamed = plan->slab_count > 0;
+    uint64_t bytes = is_streamed ? plan->pass_bytes : plan->weights_bytes;
+    double read = (double)bytes / (double)plan->read_bytes_per_second;
+    double compute = plan->compute_seconds;
+    plan->pass_seconds = is_streamed && read > compute ? read : compute;
+    plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
+}
+
+/* What the rows leave keeps blocks in memory. */
+static enum status choose_pins(const struct memory *memory, uint64_t usable, struct choice *choice,
+                               struct error *err) {
+    uint64_t taken = memory_total(memory, choice->way, choice->slab_count, &choice->load);
+    if (choice->slab_count == 0 || memory->rows->count == 0 || taken >= usable)
+        return SL_OK;
+    return pins_foresee(memory, choice->way, usable - taken, &choice->pins, err);
+}
+
+/* The passes, and their time at the rate of reads and an assumed one of the processor. */
 static void fill_time(const struct memory *memory, struct plan *plan) {
     const struct plan_rows *rows = memory->rows;
     if (rows->count == 0)
         return;
-    bool is_streamed = plan->slab_count > 0;
     plan->passes = count_passes(rows, plan);
     double flops = (double)plan->threads *
                    (cpu_get()->has_avx2_fma ? ASSUMED_FLOPS_VECTOR : ASSUMED_FLOPS_SCALAR);
     double tokens = (double)(rows->prompt_tokens + rows->answer_tokens);
-    double compute = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
-    plan->read_bytes_per_second = ASSUMED_READ_RATE;
-    plan->rate_source = "not measured yet: assumed";
-    uint64_t bytes = is_streamed ? plan->pass_bytes : memory->ways[0].read_bytes;
-    double read = (double)bytes / (double)ASSUMED_READ_RATE;
-    plan->pass_seconds = is_streamed && read > compute ? read : compute;
-    plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
+    plan->compute_seconds = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
+    plan_time(plan);
 }
 
 static void fill_note(const struct config *config, const struct settings *settings,
@@ -492,7 +505,7 @@ uint64_t plan_fit_bytes(const struct plan_fit *fit, size_t tokens) {
 
 enum status plan_make(const struct model *model, const struct settings *settings,
                       const struct plan_rows *rows, struct plan *out, struct error *err) {
-    struct plan plan = {.kernels = "portable", .rows = *rows, .rate_source = "not needed"};
+    struct plan plan = {.kernels = "portable", .rows = *rows};
     struct memory memory;
     TRY(check_settings(settings, err));
     TRY(decide_precision(model, settings, &plan, err));
@@ -513,7 +526,9 @@ enum status plan_make(const struct model *model, const struct settings *settings
     else
         choose_ring(&memory, settings, usable, &choice);
     choose_batch(&memory, settings, usable, &choice);
+    TRY(choose_pins(&memory, usable, &choice, err));
     fill_memory(&memory, &choice, &plan);
+    rates_decide(model, settings, &plan);
     fill_time(&memory, &plan);
     fill_note(&model->config, settings, &plan);
     *out = plan;

@@ -47,7 +47,9 @@ struct plan {
     uint64_t activation_bytes;   /* step, engine, scratch */
     uint64_t kv_bytes_per_token; /* while all layers keep it */
     uint64_t kv_bytes_per_row;   /* of an average row */
-    uint64_t kv_bytes, pinned_bytes;
+    uint64_t kv_bytes;
+    uint64_t pinned_bytes; /* of blocks that stay in memory beside the ring; plan/pins.h */
+    size_t pinned_blocks, block_count;
     enum kv_dtype kv_dtype;
     size_t page_count, window_page_count; /* of layers without and with a window */
     size_t batch, pass_tokens, slab_count;
@@ -55,9 +57,12 @@ struct plan {
     uint64_t passes;          /* if every row runs to its limit, about */
     uint64_t pass_bytes;      /* read a pass; 0 resident */
     char batch_reason[80];    /* what bounds the batch */
+    double compute_seconds;   /* of a pass, at an assumed rate of the processor */
     double pass_seconds, seconds;
     uint64_t read_bytes_per_second;
-    const char *rate_source; /* "not measured yet: assumed", ... */
+    char rate_source[100];            /* "not measured yet: assumed", ... */
+    const struct ring_method *reader; /* NULL: the ring's own choice, as 0 for the next two */
+    size_t chunk_bytes, depth;
     uint64_t predicted_peak_bytes;
     uint64_t needed_bytes; /* the least budget that would do */
     char note[320];        /* sampling that the model's files suggest; empty if none */
@@ -69,6 +74,9 @@ struct plan {
  * the caller with block_bytes_max. */
 enum status plan_make(const struct model *model, const struct settings *settings,
                       const struct plan_rows *rows, struct plan *out, struct error *err);
+
+/* pass_seconds and seconds again, for another read_bytes_per_second. */
+void plan_time(struct plan *plan);
 
 /* Which rows a budget that is too small for the longest one can hold. */
 struct plan_fit {
@@ -90,6 +98,7 @@ void plan_budget_option(uint64_t needed_bytes, char out[SL_BUDGET_OPTION_BYTES])
 
 /* One paragraph for people; one JSON object (members of INTERFACE.md) for programs. */
 void plan_explain(const struct plan *plan, const struct model *model, struct buf *out);
+void plan_explain_rate(const struct plan *plan, struct buf *out); /* of reads, and the time */
 void plan_json(const struct plan *plan, const struct model *model, struct buf *out);
 /* "3.4G", "512M": powers of 1024, as INTERFACE.md has amounts. */
 void plan_amount(uint64_t bytes, struct buf *out);

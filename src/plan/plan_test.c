@@ -424,10 +424,6 @@ static void what_is_not_in_this_version_is_refused_by_name(void **state) {
     assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
     assert_non_null(strstr(err.text, "amx"));
     settings = settings_for("auto", GIB);
-    settings.reader = "uring";
-    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
-    assert_non_null(strstr(err.text, "uring"));
-    settings = settings_for("auto", GIB);
     settings.precision = "4";
     assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
     assert_non_null(strstr(err.text, "--precision 4"));

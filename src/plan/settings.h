@@ -1,4 +1,4 @@
-/* Settings of run and plan: what the user chose, with the defaults of INTERFACE.md. Filled by
+/* Settings of all commands: what the user chose, with the defaults of INTERFACE.md. Filled by
  * cli/options.c from its one table; read by plan and job. Plain values; strings are borrowed from
  * the command line or the config file's text. */
 #ifndef SLUICE_PLAN_SETTINGS_H
@@ -45,9 +45,13 @@ struct settings {
     const char *order;    /* "input" "completion" */
     const char *progress; /* "auto" "line" "log" "none" */
     const char *metrics;  /* NULL */
-    bool is_json;         /* plan, show: --json */
+    double probe_seconds; /* probe: for all of it */
+    bool is_json;         /* plan, show, bench: --json */
     bool adds_special;    /* tokenize: --special */
     bool skips_special;   /* tokenize: --skip-special */
+    /* bench: lists and a shape as written */
+    const char *dtypes, *token_counts, *shape;
+    double measure_seconds; /* of a figure */
     /* from the environment, read in cli/ */
     const char *home; /* SLUICE_HOME or ~/.cache/sluice */
     bool has_epoch;   /* SOURCE_DATE_EPOCH */

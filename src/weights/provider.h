@@ -1,5 +1,6 @@
 /* Providers: who brings a block into memory. `resident` keeps every block, `stream` reads it for
- * each pass through a ring. The pass does not know which one it has.
+ * each pass through a ring, but for those that it was told to keep (pins). The pass does not know
+ * which one it has.
  *
  * A lease is the right to use a block that is in memory; it is released exactly once, and leases
  * are released in the order in which they were acquired. hint tells what will be acquired next, in
@@ -17,6 +18,7 @@ struct lease {
     size_t block;
     uint8_t *slab; /* parts of pieces lie at slab + slab_offset */
     uint64_t ticket;
+    size_t read_bytes; /* of weights that were read for it; 0: it was there */
 };
 
 struct provider_ops {
@@ -43,12 +45,14 @@ struct provider_options {
     /* method, chunk_bytes, depth: as in ring_options. */
     const struct ring_method *method;
     size_t slab_count; /* stream: 2 or more */
+    const bool *keeps; /* stream: [block_count], copied: blocks to be kept; NULL: none */
     size_t chunk_bytes, depth;
     bool (*should_stop)(void);
 };
 
 /* layout must outlive the provider. resident: memory for all blocks (slab_bytes_sum), each read
- * when it is first acquired or hinted. stream: slab_count slabs of slab_bytes_max. */
+ * when it is first acquired or hinted. stream: slab_count slabs of slab_bytes_max, and memory for
+ * the blocks that it keeps (their slab_bytes). */
 enum status provider_resident_new(const struct layout *layout,
                                   const struct provider_options *options, struct provider **out,
                                   struct error *err);

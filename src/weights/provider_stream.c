@@ -1,8 +1,21 @@
-/* The provider that keeps nothing: each block is read for each pass, into slabs of a ring. Its
- * tickets are a counter, so that a block may be on its way twice, for this pass and for the next.
+/* Both providers: blocks that are kept and blocks that are read anew for each pass, through one
+ * ring. `stream` keeps those it was told to, `resident` keeps all.
+ *
+ * A block that is kept has its own place in one memory; it is read once, when it is first hinted or
+ * acquired, and never given up. The others are read into slabs of the ring, each time under a
+ * ticket of its own, so that a block may be on its way twice, for this pass and for the next.
  * Refuses blocks out of the order in which they were hinted. */
 #include "base/mem.h"
+#include "io/slab.h"
 #include "weights/provider.h"
+
+enum kept_state { KEPT_NOT, KEPT_ABSENT, KEPT_READING, KEPT_THERE };
+
+struct kept_block {
+    enum kept_state state;
+    size_t base;     /* in the memory; a multiple of SL_IO_ALIGN */
+    uint64_t ticket; /* while it is read */
+};
 
 struct stream_hint {
     uint64_t ticket;
@@ -12,19 +25,39 @@ struct stream_hint {
 struct stream {
     struct provider provider; /* first, so that the one is the other */
     uint64_t next_ticket;
-    uint64_t released_ticket; /* the last one; to check the order */
+    uint64_t released_ticket; /* the last one of a slab; to check the order */
+    struct slab memory;       /* of the blocks that are kept */
+    struct kept_block *blocks;
     size_t slab_count;
     struct stream_hint hints[SL_RING_SLABS_MAX]; /* a circle: not yet acquired, in order */
     size_t hint_first, hint_count;
 };
 
+static bool stream_submit(struct stream *stream, size_t block, uint8_t *into) {
+    const struct layout *layout = stream->provider.layout;
+    const struct block *what = &layout->blocks[block];
+    return ring_submit(stream->provider.ring, stream->next_ticket, layout->reads + what->first_read,
+                       what->read_count, into);
+}
+
+static bool stream_hint_kept(struct stream *stream, size_t block) {
+    struct kept_block *kept = &stream->blocks[block];
+    if (kept->state != KEPT_ABSENT)
+        return true;
+    must(kept->base + stream->provider.layout->blocks[block].slab_bytes <= stream->memory.bytes);
+    if (!stream_submit(stream, block, stream->memory.data + kept->base))
+        return false;
+    kept->state = KEPT_READING;
+    kept->ticket = stream->next_ticket++;
+    return true;
+}
+
 static bool stream_hint(struct provider *provider, size_t block) {
     struct stream *stream = (struct stream *)provider;
-    const struct layout *layout = provider->layout;
-    must(block < layout->block_count);
-    const struct block *what = &layout->blocks[block];
-    if (!ring_submit(provider->ring, stream->next_ticket, layout->reads + what->first_read,
-                     what->read_count, NULL))
+    must(block < provider->layout->block_count);
+    if (stream->blocks[block].state != KEPT_NOT)
+        return stream_hint_kept(stream, block);
+    if (!stream_submit(stream, block, NULL))
         return false;
     must(stream->hint_count < stream->slab_count);
     size_t last = (stream->hint_first + stream->hint_count) % stream->slab_count;
@@ -33,9 +66,38 @@ static bool stream_hint(struct provider *provider, size_t block) {
     return true;
 }
 
+static enum status stream_acquire_kept(struct stream *stream, size_t block, struct lease *lease,
+                                       struct error *err) {
+    struct provider *provider = &stream->provider;
+    struct kept_block *kept = &stream->blocks[block];
+    size_t read_bytes = 0;
+    must(stream_hint_kept(stream, block)); /* no place only while earlier hints wait */
+    if (kept->state == KEPT_READING) {
+        uint8_t *slab = NULL;
+        enum status status =
+            ring_wait(provider->ring, kept->ticket, provider->should_stop, &slab, err);
+        if (status == SL_ERR_STOPPED)
+            return status; /* still queued, still hinted */
+        if (status != SL_OK) {
+            kept->state = KEPT_ABSENT;
+            return status;
+        }
+        must(slab == stream->memory.data + kept->base);
+        ring_release(provider->ring, kept->ticket); /* the place in the queue; the bytes stay */
+        kept->state = KEPT_THERE;
+        read_bytes = provider->layout->blocks[block].read_bytes;
+    }
+    *lease = (struct lease){
+        .block = block, .slab = stream->memory.data + kept->base, .read_bytes = read_bytes};
+    return SL_OK;
+}
+
 static enum status stream_acquire(struct provider *provider, size_t block, struct lease *lease,
                                   struct error *err) {
     struct stream *stream = (struct stream *)provider;
+    must(block < provider->layout->block_count);
+    if (stream->blocks[block].state != KEPT_NOT)
+        return stream_acquire_kept(stream, block, lease, err);
     if (stream->hint_count == 0)
         must(stream_hint(provider, block)); /* fails when the caller holds every slab */
     struct stream_hint hint = stream->hints[stream->hint_first];
@@ -47,22 +109,30 @@ static enum status stream_acquire(struct provider *provider, size_t block, struc
     stream->hint_first = (stream->hint_first + 1) % stream->slab_count;
     stream->hint_count--;
     if (status == SL_OK)
-        *lease = (struct lease){.block = block, .slab = slab, .ticket = hint.ticket};
+        *lease = (struct lease){.block = block,
+                                .slab = slab,
+                                .ticket = hint.ticket,
+                                .read_bytes = provider->layout->blocks[block].read_bytes};
     return status;
 }
 
 static void stream_release(struct provider *provider, struct lease *lease) {
     struct stream *stream = (struct stream *)provider;
     must(lease->slab != NULL);
-    must(lease->ticket > stream->released_ticket);
-    stream->released_ticket = lease->ticket;
-    ring_release(provider->ring, lease->ticket);
+    if (stream->blocks[lease->block].state == KEPT_NOT) {
+        must(lease->ticket > stream->released_ticket);
+        stream->released_ticket = lease->ticket;
+        ring_release(provider->ring, lease->ticket);
+    }
     *lease = (struct lease){0};
 }
 
 static void stream_free(struct provider *provider) {
-    ring_free(provider->ring);
-    mem_free(provider);
+    struct stream *stream = (struct stream *)provider;
+    ring_free(provider->ring); /* first: reads may be landing in the memory */
+    slab_release(&stream->memory);
+    mem_free(stream->blocks);
+    mem_free(stream);
 }
 
 static const struct provider_ops stream_ops = {
@@ -73,28 +143,74 @@ static const struct provider_ops stream_ops = {
     .free = stream_free,
 };
 
-enum status provider_stream_new(const struct layout *layout, const struct provider_options *options,
-                                struct provider **out, struct error *err) {
-    must(options->slab_count >= 2);
-    struct stream *stream = mem_new(1, sizeof *stream);
-    if (stream == NULL)
-        return error_memory(err, sizeof *stream, "a provider");
-    stream->provider = (struct provider){
-        .ops = &stream_ops, .layout = layout, .should_stop = options->should_stop};
-    stream->next_ticket = 1;
-    stream->slab_count = options->slab_count;
+static const struct provider_ops resident_ops = {
+    .name = "resident",
+    .hint = stream_hint,
+    .acquire = stream_acquire,
+    .release = stream_release,
+    .free = stream_free,
+};
+
+/* Places for the blocks that are kept, one behind the other. keeps: NULL: all of them. */
+static enum status stream_fill(struct stream *stream, const struct provider_options *options,
+                               const bool *keeps, struct error *err) {
+    const struct layout *layout = stream->provider.layout;
+    size_t base = 0;
+    stream->blocks = mem_new(layout->block_count, sizeof *stream->blocks);
+    if (stream->blocks == NULL)
+        return error_memory(err, layout->block_count * sizeof *stream->blocks, "a provider");
+    for (size_t i = 0; i < layout->block_count; i++) {
+        must(layout->blocks[i].slab_bytes % SL_IO_ALIGN == 0);
+        if (keeps != NULL && !keeps[i])
+            continue;
+        stream->blocks[i] = (struct kept_block){.state = KEPT_ABSENT, .base = base};
+        must(size_add(base, layout->blocks[i].slab_bytes, &base));
+    }
+    TRY(slab_init(&stream->memory, base, err));
     struct ring_options ring_options = {
         .method = options->method,
         .slab_bytes = layout->slab_bytes_max,
-        .slab_count = options->slab_count,
+        .slab_count = stream->slab_count,
         .chunk_bytes = options->chunk_bytes,
         .depth = options->depth,
     };
-    enum status status = ring_new(&ring_options, &stream->provider.ring, err);
+    return ring_new(&ring_options, &stream->provider.ring, err);
+}
+
+static enum status stream_new(const struct provider_ops *ops, const struct layout *layout,
+                              const struct provider_options *options, const bool *keeps,
+                              struct provider **out, struct error *err) {
+    struct stream *stream = mem_new(1, sizeof *stream);
+    if (stream == NULL)
+        return error_memory(err, sizeof *stream, "a provider");
+    stream->provider =
+        (struct provider){.ops = ops, .layout = layout, .should_stop = options->should_stop};
+    stream->next_ticket = 1;
+    stream->slab_count = keeps != NULL ? options->slab_count : 0;
+    enum status status = stream_fill(stream, options, keeps, err);
     if (status != SL_OK) {
         provider_free(&stream->provider);
         return status;
     }
     *out = &stream->provider;
     return SL_OK;
+}
+
+enum status provider_stream_new(const struct layout *layout, const struct provider_options *options,
+                                struct provider **out, struct error *err) {
+    must(options->slab_count >= 2);
+    if (options->keeps != NULL)
+        return stream_new(&stream_ops, layout, options, options->keeps, out, err);
+    bool *none = mem_new(layout->block_count, sizeof *none);
+    if (none == NULL)
+        return error_memory(err, layout->block_count * sizeof *none, "a provider");
+    enum status status = stream_new(&stream_ops, layout, options, none, out, err);
+    mem_free(none);
+    return status;
+}
+
+enum status provider_resident_new(const struct layout *layout,
+                                  const struct provider_options *options, struct provider **out,
+                                  struct error *err) {
+    return stream_new(&resident_ops, layout, options, NULL, out, err);
 }

@@ -153,6 +153,40 @@ static void providers_give_the_bytes_of_the_file(void **state) {
         }
 }
 
+/* Every third block is kept: read once, whatever the hints, and the others once a pass. */
+static void stream_reads_what_it_keeps_once(void **state) {
+    (void)state;
+    bool keeps[100] = {false};
+    uint64_t kept = 0;
+    assert_in_range(layout.block_count, 6, 100);
+    for (size_t i = 1; i < layout.block_count; i += 3) {
+        keeps[i] = true;
+        kept += layout.blocks[i].read_bytes;
+    }
+    for (size_t m = 0; m < 2; m++)
+        for (size_t ahead = 0; ahead <= 2 * layout.block_count; ahead += 3) {
+            struct provider_options options = {.method =
+                                                   m == 0 ? &ring_method_pool : &ring_method_sync,
+                                               .slab_count = 2 + ahead % 2,
+                                               .chunk_bytes = 16384,
+                                               .keeps = keeps};
+            struct provider *stream = NULL;
+            struct error err = {0};
+            struct ring_counters counters;
+            assert_int_equal(provider_stream_new(&layout, &options, &stream, &err), SL_OK);
+            walk(stream, 4, ahead);
+            provider_counters(stream, &counters);
+            assert_int_equal(counters.read_bytes, 4 * reads_bytes() - 3 * kept);
+            for (size_t i = 0; i < layout.block_count; i++) {
+                struct lease lease;
+                assert_int_equal(stream->ops->acquire(stream, i, &lease, &err), SL_OK);
+                assert_int_equal(lease.read_bytes, keeps[i] ? 0 : layout.blocks[i].read_bytes);
+                stream->ops->release(stream, &lease);
+            }
+            provider_free(stream);
+        }
+}
+
 static void stream_takes_hints_for_its_slabs_alone(void **state) {
     (void)state;
     struct provider *stream = make(provider_stream_new, &ring_method_pool, 3);
@@ -308,6 +342,7 @@ static void resident_takes_hints_as_it_has_places(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(providers_give_the_bytes_of_the_file, disarm),
+        cmocka_unit_test_teardown(stream_reads_what_it_keeps_once, disarm),
         cmocka_unit_test_teardown(stream_takes_hints_for_its_slabs_alone, disarm),
         cmocka_unit_test_teardown(stream_reads_a_block_twice_over_the_border, disarm),
         cmocka_unit_test_teardown(providers_tell_of_failed_reads, disarm),

@@ -31,13 +31,25 @@ AVX2_INLINE float load_scale(enum dtype dtype, const uint8_t *row, size_t index)
 
 /* Where the scales of a row begin. */
 AVX2_INLINE size_t scales_of_row(const struct view_scales *scales, size_t row) {
-    return (scales->rows_before + row) / scales->group_rows * scales->row_bytes;
+    size_t above = scales->rows_before + row;
+    return (scales->group_rows == 1 ? above : above / scales->group_rows) * scales->row_bytes;
 }
 
-/* Values from `at` on that share a scale. */
-AVX2_INLINE size_t part_of(const struct view_scales *scales, size_t at, size_t rest) {
-    size_t count = scales->group_columns - at % scales->group_columns;
-    return count < rest ? count : rest;
+/* The values of a row from `at` on that share scale number `index`: part of them. Divides once, for
+ * a division takes as long as sixteen values. */
+struct group {
+    size_t index, part, columns, rest; /* rest: values that are left, part among them */
+};
+
+AVX2_INLINE struct group group_at(const struct view_scales *scales, size_t first, size_t count) {
+    size_t columns = scales->group_columns, part = columns - first % columns;
+    return (struct group){first / columns, part < count ? part : count, columns, count};
+}
+
+AVX2_INLINE void next_group(struct group *group) {
+    group->rest -= group->part;
+    group->part = group->columns < group->rest ? group->columns : group->rest;
+    group->index++;
 }
 
 /* Sixteen FP8 codes times `scale`, which is 2^8 times theirs: read as halves they are the same
@@ -60,26 +72,28 @@ AVX2 static void decode_fp8(const struct view *view, size_t row, size_t first, s
     const struct view_scales *scales = &view->scales;
     const uint8_t *codes = view->data + row * view->row_bytes;
     const uint8_t *factors = scales->data + scales_of_row(scales, row);
-    for (size_t at = first, end = first + count, part; at < end; at += part, dst += part) {
-        float scale = 256.0f * load_scale(scales->dtype, factors, at / scales->group_columns);
-        size_t i = 0;
-        part = part_of(scales, at, end - at);
+    for (struct group group = group_at(scales, first, count); group.rest > 0; next_group(&group)) {
+        float scale = 256.0f * load_scale(scales->dtype, factors, group.index);
+        size_t at = first + count - group.rest, part = group.part, i = 0;
         if (__builtin_fabsf(scale) < INFINITY) /* exact then, and so is the product's rounding */
             for (; i + 16 <= part; i += 16)
                 store_fp8(codes + at + i, _mm256_set1_ps(scale), dst + i);
         if (i < part)
             dtype_get(view->dtype)->decode_row(view, row, at + i, part - i, dst + i);
+        dst += part;
     }
 }
 
-/* The `bits` bytes that hold eight numbers, with anything above them. Odd lengths are read as eight
- * bytes, forward or, near `end`, backward: there are 32 numbers, so eight bytes, before it. */
-AVX2_INLINE uint64_t load_numbers(const uint8_t *packed, const uint8_t *end, int bits) {
+AVX2_INLINE bool is_whole_word(int bits) {
+    return bits == 2 || bits == 4 || bits == 8;
+}
+
+/* The `bits` bytes that hold eight numbers. Odd lengths are read backward as eight bytes: this is
+ * for the end of a row, where 32 numbers, so eight bytes, lie before. */
+AVX2_INLINE uint64_t load_last_numbers(const uint8_t *packed, int bits) {
     uint64_t eight = 0;
-    if (bits == 2 || bits == 4 || bits == 8) {
+    if (is_whole_word(bits)) {
         memcpy(&eight, packed, (size_t)bits);
-    } else if (end - packed >= 8) {
-        memcpy(&eight, packed, sizeof eight);
     } else {
         memcpy(&eight, packed + bits - 8, sizeof eight);
         eight >>= 64 - 8 * bits;
@@ -100,6 +114,11 @@ AVX2_INLINE __m256 numbers_to_float(uint64_t eight, int bits) {
     return _mm256_cvtepi32_ps(words);
 }
 
+AVX2_INLINE void store_mlx(uint64_t eight, int bits, __m256 scale, __m256 bias, float *to) {
+    __m256 product = _mm256_mul_ps(scale, numbers_to_float(eight, bits));
+    _mm256_storeu_ps(to, _mm256_add_ps(product, bias));
+}
+
 AVX2_INLINE void decode_mlx(const struct view *view, int bits, size_t row, size_t first,
                             size_t count, float *dst) {
     const struct view_scales *scales = &view->scales;
@@ -110,16 +129,20 @@ AVX2_INLINE void decode_mlx(const struct view *view, int bits, size_t row, size_
     const uint8_t *packed = view->data + row * view->row_bytes + first / 8 * (size_t)bits;
     const uint8_t *last = packed + count / 8 * (size_t)bits;
     size_t offset = scales_of_row(scales, row);
-    for (size_t at = first, end = first + count, part; at < end; at += part) {
-        size_t group = at / scales->group_columns;
-        __m256 scale = _mm256_set1_ps(load_scale(scales->dtype, scales->data + offset, group));
-        __m256 bias = _mm256_set1_ps(load_scale(scales->dtype, scales->biases + offset, group));
-        part = part_of(scales, at, end - at);
-        for (size_t i = 0; i < part; i += 8, packed += bits, dst += 8) {
-            __m256 q = numbers_to_float(load_numbers(packed, last, bits), bits);
-            __m256 product = _mm256_mul_ps(scale, q);
-            _mm256_storeu_ps(dst, _mm256_add_ps(product, bias));
+    for (struct group group = group_at(scales, first, count); group.rest > 0; next_group(&group)) {
+        float factor = load_scale(scales->dtype, scales->data + offset, group.index);
+        float summand = load_scale(scales->dtype, scales->biases + offset, group.index);
+        __m256 scale = _mm256_set1_ps(factor), bias = _mm256_set1_ps(summand);
+        size_t i = 0;
+        for (; !is_whole_word(bits) && i < group.part && last - packed >= 8;
+             i += 8, packed += bits) {
+            uint64_t eight; /* and perhaps bytes of the next eight above them */
+            memcpy(&eight, packed, sizeof eight);
+            store_mlx(eight, bits, scale, bias, dst + i);
         }
+        for (; i < group.part; i += 8, packed += bits)
+            store_mlx(load_last_numbers(packed, bits), bits, scale, bias, dst + i);
+        dst += group.part;
     }
 }
 

@@ -15,16 +15,21 @@ static const struct cpu_kernels *const instruction_sets[] = {
     &cpu_kernels_scalar,
 };
 
-/* Kernel sets that the contract names; "auto" is the best of those in this build. */
-static const struct {
-    const char *name;
-    bool is_built;
-} kernel_sets[] = {
-    {"auto", true},
-    {"portable", true},
-    {"avx512bf16", false},
-    {"amx", false},
+static bool always(void) {
+    return true;
+}
+
+/* "auto" is the best of those in this build. */
+static const struct backend_set kernel_sets[] = {
+    {"portable", always},
+    {"avx512bf16", NULL},
+    {"amx", NULL},
 };
+
+const struct backend_set *backend_cpu_sets(size_t *count) {
+    *count = sizeof kernel_sets / sizeof *kernel_sets;
+    return kernel_sets;
+}
 
 static void cpu_free(struct backend *backend) {
     struct cpu_backend *cpu = cpu_from(backend);
@@ -55,13 +60,19 @@ static const struct backend_ops ops = {
 };
 
 static enum status check_kernel_set(const char *name, struct error *err) {
+    if (strcmp(name, "auto") == 0)
+        return SL_OK;
     for (size_t i = 0; i < sizeof kernel_sets / sizeof *kernel_sets; i++) {
-        if (strcmp(kernel_sets[i].name, name) != 0)
+        const struct backend_set *set = &kernel_sets[i];
+        if (strcmp(set->name, name) != 0)
             continue;
-        if (kernel_sets[i].is_built)
-            return SL_OK;
-        return error_set(err, SL_ERR_ENV, "kernel set '%s' is not in this build: use 'portable'",
-                         name);
+        if (!set->is_available)
+            return error_set(err, SL_ERR_ENV,
+                             "kernel set '%s' is not in this build: use 'portable'", name);
+        if (!set->is_available())
+            return error_set(err, SL_ERR_ENV,
+                             "this processor cannot run the kernel set '%s': use 'portable'", name);
+        return SL_OK;
     }
     return error_set(err, SL_ERR_USAGE,
                      "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx", name);

@@ -52,6 +52,29 @@ static void unknown_and_missing_kernels_are_refused_by_name(void **test) {
     team_free(team);
 }
 
+/* What the list says of a set is what asking for it by name says. */
+static void the_list_of_sets_tells_which_can_be_had(void **test) {
+    (void)test;
+    struct error err;
+    struct team *team = NULL;
+    size_t count = 0;
+    const struct backend_set *sets = backend_cpu_sets(&count);
+    assert_int_equal(team_new(1, &team, &err), SL_OK);
+    assert_true(count >= 1);
+    assert_string_equal(sets[0].name, "portable");
+    assert_true(backend_set_is_usable(&sets[0]));
+    for (size_t i = 0; i < count; i++) {
+        struct backend *backend = NULL;
+        enum status status = make(team, sets[i].name, NULL, &backend, &err);
+        assert_int_equal(status, backend_set_is_usable(&sets[i]) ? SL_OK : SL_ERR_ENV);
+        assert_true(status == SL_OK || strstr(err.text, sets[i].name) != NULL);
+        if (backend)
+            assert_string_equal(backend->kernels, sets[i].name);
+        backend_free(backend);
+    }
+    team_free(team);
+}
+
 /* A megabyte a thread would be a surprise in the plan; a panel of 48 x 272 floats is 51 KiB. */
 static void scratch_grows_with_threads_alone(void **test) {
     (void)test;
@@ -82,6 +105,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_instruction_set_is_chosen),
         cmocka_unit_test(unknown_and_missing_kernels_are_refused_by_name),
+        cmocka_unit_test(the_list_of_sets_tells_which_can_be_had),
         cmocka_unit_test(scratch_grows_with_threads_alone),
         cmocka_unit_test(failed_allocations_are_errors),
     };

@@ -1,0 +1,150 @@
+/* Owns the choice among what is known of a drive, and what a run may teach. Refuses to learn from
+ * runs that the page cache served or that were small. */
+#include "plan/rates.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "plan/record.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Until there is a probe: what an ordinary NVMe drive reads, a second. */
+#define ASSUMED_READ_RATE 1000000000u
+/* A job that reads less than this from the drive does not wait for a probe. */
+#define PROBE_PAYS_BYTES ((uint64_t)32 << 30)
+#define DAY_SECONDS 86400
+#define KEY_BYTES 600
+
+static const struct file *first_file(const struct model *model) {
+    must(model->index.file_count > 0);
+    return model->index.files[0];
+}
+
+static bool is_direct(const struct model *model) {
+    for (size_t i = 0; i < model->index.file_count; i++)
+        if (model->index.files[i]->direct_fd < 0)
+            return false;
+    return true;
+}
+
+static bool is_auto(const struct settings *settings) {
+    return strcmp(settings->reader, "auto") == 0;
+}
+
+/* The model by its name and size, not by its path: the same files elsewhere on the drive are as
+ * fast. */
+static void rate_key(const struct model *model, const struct plan *plan, char key[KEY_BYTES]) {
+    char drive[SL_DRIVE_NAME_BYTES];
+    size_t end = strlen(model->path);
+    while (end > 1 && model->path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && model->path[begin - 1] != '/')
+        begin--;
+    record_drive(first_file(model), drive);
+    snprintf(key, KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels, %zu threads, drive %s",
+             (int)(end - begin < 200 ? end - begin : 200), model->path + begin,
+             (unsigned long long)plan->weights_bytes, plan->precision, plan->kernels, plan->threads,
+             drive);
+}
+
+static bool get_probe(const struct model *model, const struct settings *settings,
+                      struct probe_record *out) {
+    char drive[SL_DRIVE_NAME_BYTES];
+    record_drive(first_file(model), drive);
+    return record_get_probe(settings->home, drive, out);
+}
+
+static void tell_probe(const struct probe_record *record, char *text, size_t size) {
+    struct tm day;
+    time_t date = (time_t)record->date;
+    char when[32] = "another day";
+    if (gmtime_r(&date, &day) != NULL)
+        (void)strftime(when, sizeof when, "%Y-%m-%d", &day);
+    snprintf(text, size, "probe of %s: %s, %.3g MiB x %zu", when, ring_method_name(record->method),
+             (double)record->chunk_bytes / 0x1p20, record->depth);
+}
+
+void rates_decide(const struct model *model, const struct settings *settings, struct plan *plan) {
+    struct probe_record probe;
+    struct rate_record rate;
+    char key[KEY_BYTES];
+    bool has_probe = get_probe(model, settings, &probe);
+    plan->reader = is_auto(settings) ? NULL : ring_method_find(settings->reader);
+    plan->chunk_bytes = (size_t)settings->chunk_bytes;
+    plan->depth = (size_t)settings->depth;
+    plan->read_bytes_per_second = ASSUMED_READ_RATE;
+    snprintf(plan->rate_source, sizeof plan->rate_source, "not measured yet: assumed");
+    /* Chunk and depth belong to the method that they were found for. */
+    if (has_probe && (plan->reader == NULL || plan->reader == probe.method)) {
+        plan->reader = probe.method;
+        if (plan->chunk_bytes == 0 && plan->depth == 0) {
+            plan->chunk_bytes = probe.chunk_bytes;
+            plan->depth = probe.depth;
+        }
+    }
+    if (has_probe) {
+        plan->read_bytes_per_second = probe.sustained_bytes_per_second;
+        tell_probe(&probe, plan->rate_source, sizeof plan->rate_source);
+    }
+    rate_key(model, plan, key);
+    if (settings->home == NULL || !record_get_rate(settings->home, key, &rate))
+        return;
+    plan->read_bytes_per_second = rate.bytes_per_second;
+    snprintf(plan->rate_source, sizeof plan->rate_source, "measured in %llu run%s of this model",
+             (unsigned long long)rate.runs, rate.runs == 1 ? "" : "s");
+}
+
+bool rates_want_probe(const struct model *model, const struct settings *settings,
+                      const struct plan *plan) {
+    struct probe_record probe;
+    if (plan->slab_count == 0 || settings->home == NULL || !is_auto(settings) ||
+        settings->chunk_bytes > 0 || settings->depth > 0)
+        return false;
+    if ((double)plan->pass_bytes * (double)plan->passes < (double)PROBE_PAYS_BYTES)
+        return false;
+    if (plan->base_bytes + SL_PROBE_BYTES_MAX > plan->budget_bytes - plan->margin_bytes)
+        return false;
+    return !get_probe(model, settings, &probe) ||
+           clock_wall_seconds() - probe.date > (int64_t)SL_PROBE_DAYS * DAY_SECONDS;
+}
+
+enum status rates_probe(const struct model *model, const struct settings *settings, double seconds,
+                        bool (*should_stop)(void), struct error *err) {
+    struct probe probe;
+    struct probe_record record;
+    struct error why = {0};
+    char drive[SL_DRIVE_NAME_BYTES];
+    struct probe_options options = {
+        .files = model->index.files,
+        .file_count = model->index.file_count,
+        .seconds = seconds,
+        .should_stop = should_stop,
+    };
+    TRY(probe_run(&options, &probe, err));
+    record_drive(first_file(model), drive);
+    record_of_probe(&probe, drive, &record);
+    record.is_quick = true;
+    if (record_put_probe(settings->home, &record, &why) != SL_OK)
+        log_warning("the probe is not kept: %s", why.text);
+    return SL_OK;
+}
+
+void rates_learn(const struct model *model, const struct settings *settings,
+                 const struct plan *plan, uint64_t bytes_per_second) {
+    struct rate_record record = {0};
+    struct error why = {0};
+    char key[KEY_BYTES];
+    if (plan->slab_count == 0 || settings->home == NULL || bytes_per_second == 0 ||
+        plan->weights_bytes < SL_RATE_BYTES_LEAST || !is_direct(model))
+        return;
+    rate_key(model, plan, key);
+    (void)record_get_rate(settings->home, key, &record);
+    record.bytes_per_second = bytes_per_second;
+    record.date = clock_wall_seconds();
+    record.runs++;
+    if (record_put_rate(settings->home, key, &record, &why) != SL_OK)
+        log_warning("the rate of this run is not kept: %s", why.text);
+}

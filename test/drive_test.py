@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""The probe, its record, and the plan that uses it."""
+import json
+import os
+
+from harness import Suite, equal, main, refused, true
+
+
+class Drive(Suite):
+    def probe(self, path, home, *options, code=0):
+        done = self.command("probe", path, "--seconds", 1, "--json", *options, env={"SLUICE_HOME": str(home)})
+        equal(done.code, code, done.err)
+        return json.loads(done.out)
+
+    def check_a_probe_is_kept_and_the_plan_uses_it(self):
+        model, home = self.model(), self.folder()
+        told = self.probe(model, home)
+        true(told["best"] in told["grid"] and told["sustained_bytes_per_second"] > 0, told)
+        equal(sorted(told["best"]), ["bytes_per_second", "chunk_bytes", "depth", "method"])
+        records = list((home / "probes").iterdir())
+        equal(len(records), 1)
+        record = json.loads(records[0].read_text())
+        equal([record[name] for name in ("method", "chunk_bytes", "depth", "drive")],
+              [told["best"][name] for name in ("method", "chunk_bytes", "depth")] + [told["drive"]])
+        plan = self.command("plan", model, self.rows([{"id": 1, "prompt": "x"}]), "--engine", "stream", "--json", env={"SLUICE_HOME": str(home)})
+        plan = json.loads(plan.out)
+        equal(plan["read_bytes_per_second"], record["sustained_bytes_per_second"])
+        true(plan["rate_source"].startswith("probe of 20") and told["best"]["method"] in plan["rate_source"], plan["rate_source"])
+        records[0].write_text("nonsense")
+        plan = self.command("plan", model, self.rows([{"id": 1, "prompt": "x"}]), "--engine", "stream", "--json", env={"SLUICE_HOME": str(home)})
+        true("assumed" in json.loads(plan.out)["rate_source"], plan.out)
+
+    def check_a_part_of_the_grid_is_no_record(self):
+        model, home = self.model(), self.folder()
+        told = self.probe(model, home, "--reader", "pool", "--depth", 2)
+        equal({cell["method"] for cell in told["grid"]} | {cell["depth"] for cell in told["grid"]}, {"pool", 2})
+        true(not (home / "probes").exists(), "a record was made")
+
+    def check_a_home_that_cannot_be_written_is_a_warning(self):
+        model, home = self.model(), self.folder() / "home"
+        home.write_text("a file")
+        done = self.command("probe", model, "--seconds", 1, "--json", env={"SLUICE_HOME": str(home)})
+        equal((done.code, "is not kept" in done.err), (0, True), done.err)
+
+    def check_what_cannot_be_probed_is_refused(self):
+        folder = self.folder()
+        empty = folder / "empty"
+        empty.write_bytes(b"")
+        os.mkfifo(folder / "pipe")
+        refused(self.command("probe"), 2, "PATH")
+        refused(self.command("probe", folder / "none"), 3, "none")
+        refused(self.command("probe", empty), 3, "no bytes")
+        refused(self.command("probe", folder / "pipe"), 3, "FIFO")
+        refused(self.command("probe", empty, "--seconds", "0"), 2, "--seconds")
+        refused(self.command("probe", empty, "--kernels", "amx"), 2, "--kernels")
+
+
+if __name__ == "__main__":
+    main(Drive)
