@@ -21,7 +21,9 @@ static void the_best_instruction_set_is_chosen(void **test) {
     assert_int_equal(make(team, "auto", NULL, &backend, &err), SL_OK);
     assert_string_equal(backend->ops->name, "cpu");
     assert_string_equal(backend->kernels, "portable");
-    assert_string_equal(backend->isa, cpu_get()->has_avx2_fma ? "avx2" : "scalar");
+    assert_string_equal(backend->isa, cpu_get()->has_avx512     ? "avx512"
+                                      : cpu_get()->has_avx2_fma ? "avx2"
+                                                                : "scalar");
     backend_free(backend);
     assert_int_equal(make(team, "portable", "scalar", &backend, &err), SL_OK);
     assert_string_equal(backend->isa, "scalar");
@@ -44,6 +46,8 @@ static void unknown_and_missing_kernels_are_refused_by_name(void **test) {
     assert_non_null(strstr(err.text, "'sse9'"));
     if (!cpu_get()->has_avx2_fma)
         assert_int_equal(make(team, "auto", "avx2", &backend, &err), SL_ERR_ENV);
+    if (!cpu_get()->has_avx512)
+        assert_int_equal(make(team, "auto", "avx512", &backend, &err), SL_ERR_ENV);
     assert_null(backend);
     team_free(team);
 }
