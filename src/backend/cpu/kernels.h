@@ -20,13 +20,16 @@
 #define CPU_PANEL_STRIDE (SL_CHAIN + 16)
 #define CACHE_LINE ((size_t)64) /* bytes */
 #define CPU_SCRATCH_FLOATS (CPU_PANEL_ROWS * CPU_PANEL_STRIDE)
+/* 14336 inputs for eight tokens, 114688 for one. */
+#define CPU_PACKED_FLOATS ((size_t)112 << 10)
 
 struct cpu_product {
     const struct view *w; /* [rows, columns] */
     const struct act *x;  /* [columns, tokens] */
     struct act *y;        /* row r of w goes to feature first_row + r */
     size_t first_row;
-    size_t rows_ahead; /* from a row to the one that its worker probably computes next */
+    size_t rows_ahead;   /* from a row to the one that its worker probably computes next */
+    const float *packed; /* x as few.h has it, where the product is one for few tokens */
 };
 
 /* What product_panels asks of an instruction set: y [rows, lanes] = or += w [rows, count] times
@@ -73,6 +76,10 @@ struct cpu_kernels {
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    /* The same for at most few_tokens_max tokens, with task->packed; NULL, 0: nothing faster. At
+     * least 16 rows of w, and items of multiples of 16. few.h. */
+    void (*few)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    size_t few_tokens_max;
     /* All query heads that share kv_head, for one token. */
     void (*attend)(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
     /* One group of `group` features in one tile. y may be x. */
@@ -99,6 +106,7 @@ struct cpu_backend {
     size_t threads;
     void *scratch_memory;
     float *scratch; /* [threads, CPU_SCRATCH_FLOATS], aligned to 64 */
+    float *packed;  /* [CPU_PACKED_FLOATS], aligned to 64: x of a product for few tokens */
 };
 
 static inline struct cpu_backend *cpu_from(struct backend *backend) {

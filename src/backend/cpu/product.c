@@ -1,6 +1,6 @@
 /* Products: cuts the rows of a matrix into items and shares them out. An item is whole outputs for
  * all tokens of the pass, so how rows are cut and who computes them cannot change a bit. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/few.h"
 
 /* Rows of one call of the inner kernel, the most that it computes at once. */
 #define PART_ROWS ((size_t)12)
@@ -85,14 +85,15 @@ void product_panels(const struct cpu_panel_set *set, const struct cpu_product *t
 struct product_run {
     struct cpu_product task;
     const struct cpu_backend *cpu;
+    void (*compute)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
     size_t item_rows;
 };
 
 static void product_item(void *ctx, size_t item, size_t worker) {
     const struct product_run *run = ctx;
     size_t first = item * run->item_rows, rest = run->task.w->rows - first;
-    run->cpu->kernels->product(&run->task, first, rest < run->item_rows ? rest : run->item_rows,
-                               cpu_scratch(run->cpu, worker));
+    run->compute(&run->task, first, rest < run->item_rows ? rest : run->item_rows,
+                 cpu_scratch(run->cpu, worker));
 }
 
 /* Rows of an item: a whole panel, which uses what it loads of x most often, unless that leaves
@@ -103,6 +104,19 @@ static size_t rows_of_item(size_t rows, size_t threads) {
     while (item_rows > 12 && rows < item_rows * threads * 4)
         item_rows /= 2;
     return threads == 1 ? CPU_PANEL_ROWS : item_rows;
+}
+
+/* For few tokens: eight items to a thread, so that memory is read in long runs, but not so long
+ * that others wait. */
+static size_t rows_of_few_item(size_t rows, size_t threads) {
+    size_t item_rows = rows / (8 * threads) / FEW_ROWS * FEW_ROWS;
+    return item_rows < FEW_ROWS ? FEW_ROWS : item_rows > 8 * FEW_ROWS ? 8 * FEW_ROWS : item_rows;
+}
+
+static bool is_few(const struct cpu_kernels *kernels, const struct view *w, const struct act *x) {
+    return x->tokens <= kernels->few_tokens_max && w->rows >= FEW_ROWS &&
+           w->columns <= CPU_PACKED_FLOATS &&
+           few_floats(w->columns, x->tokens) <= CPU_PACKED_FLOATS;
 }
 
 void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,
@@ -117,8 +131,15 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
     struct product_run run = {
         .task = {.w = w, .x = x, .y = y, .first_row = first_row},
         .cpu = cpu,
+        .compute = cpu->kernels->product,
         .item_rows = rows_of_item(w->rows, cpu->threads),
     };
+    if (is_few(cpu->kernels, w, x)) {
+        few_pack(w->dtype, x, cpu->packed);
+        run.task.packed = cpu->packed;
+        run.compute = cpu->kernels->few;
+        run.item_rows = rows_of_few_item(w->rows, cpu->threads);
+    }
     run.task.rows_ahead = run.item_rows * cpu->threads;
     team_run(backend->team, product_item, &run, (w->rows + run.item_rows - 1) / run.item_rows);
 }
