@@ -6,8 +6,6 @@
 
 #ifdef __x86_64__
 
-#include "base/num.h"
-
 #include <immintrin.h>
 
 enum { VECTORS = 2, VECTOR_LANES = 2 };
@@ -15,7 +13,7 @@ enum { VECTORS = 2, VECTOR_LANES = 2 };
 /* What a kernel is made for; all are constants. */
 struct few_shape {
     enum dtype dtype;
-    bool is_rows;
+    bool is_rows, is_tall;
     size_t quads, tokens;
     size_t first, end; /* vectors */
 };
@@ -41,58 +39,50 @@ AVX2_INLINE void load_words(const struct few_place *place, const uint8_t *w, __m
 }
 
 /* The columns in a word: one of float32, two of 16 bits. */
-AVX2_INLINE void word_columns(__m256 word, enum dtype dtype, __m256 column[2]) {
+AVX2_INLINE void word_columns(__m256 word, enum dtype dtype, __m256 *first, __m256 *second) {
     __m256i bits = _mm256_castps_si256(word), even = _mm256_slli_epi32(bits, 16);
     if (dtype == DTYPE_BF16) {
-        column[0] = _mm256_castsi256_ps(even);
-        column[1] = _mm256_and_ps(word, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xFFFF0000u)));
+        *first = _mm256_castsi256_ps(even);
+        *second = _mm256_and_ps(word, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xFFFF0000u)));
     } else if (dtype == DTYPE_F16) {
         __m256i halves =
             _mm256_packus_epi32(_mm256_srli_epi32(even, 16), _mm256_srli_epi32(bits, 16));
         halves = _mm256_permute4x64_epi64(halves, 0xD8); /* eight even columns, then odd */
-        column[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
-        column[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+        *first = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+        *second = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
     } else {
-        column[0] = word;
+        *first = word;
     }
 }
 
 /* One column of a vector, for the last columns of a row. */
 AVX2_INLINE __m256 load_column(const struct few_place *place, const uint8_t *w, enum dtype dtype) {
     float column[VECTOR_LANES * FEW_STREAMS];
-    for (size_t i = 0; i < sizeof column / sizeof *column; i++) {
-        const uint8_t *at =
-            w + i / FEW_STREAMS * place->lane_step + i % FEW_STREAMS * place->stream_step;
-        uint16_t half = 0;
-        if (dtype == DTYPE_F32)
-            memcpy(&column[i], at, sizeof *column);
-        else
-            memcpy(&half, at, sizeof half);
-        if (dtype == DTYPE_BF16)
-            column[i] = num_from_bf16(half);
-        else if (dtype == DTYPE_F16)
-            column[i] = num_from_f16(half);
-    }
+    for (size_t i = 0; i < sizeof column / sizeof *column; i++)
+        column[i] = few_value(place, w, i, dtype);
     return _mm256_loadu_ps(column);
-}
-
-/* A column times the activations of all tokens. x: of the tile's first column. */
-AVX2_INLINE void multiply_column(__m256 column, const float *x, struct few_shape shape,
-                                 __m256 chain[FEW_TOKENS_MAX]) {
-    AVX2_UNROLL
-    for (size_t t = 0; t < shape.tokens; t++) {
-        __m256 value = shape.is_rows ? _mm256_broadcast_ss(x + t)
-                                     : _mm256_broadcast_ps((const __m128 *)(x + t * FEW_STREAMS));
-        chain[t] = _mm256_fmadd_ps(column, value, chain[t]);
-    }
 }
 
 AVX2_INLINE const float *column_x(const struct few_tile *tile, struct few_shape shape, size_t quad,
                                   size_t k) {
-    return tile->x + (quad * SL_CHAIN + k) * shape.tokens * (shape.is_rows ? 1 : FEW_STREAMS);
+    k += shape.is_tall ? 0 : quad * SL_CHAIN;
+    return tile->x + k * shape.tokens * (shape.is_rows ? 1 : FEW_STREAMS);
 }
 
 typedef __m256 few_chains[FEW_QUADS_MAX][VECTORS][FEW_TOKENS_MAX];
+
+/* A column of each vector times the activations of all tokens, which begin at x. */
+AVX2_INLINE void multiply_column(const __m256 column[VECTORS], const float *x,
+                                 struct few_shape shape, __m256 chain[VECTORS][FEW_TOKENS_MAX]) {
+    AVX2_UNROLL
+    for (size_t t = 0; t < shape.tokens; t++) {
+        __m256 value = shape.is_rows ? _mm256_broadcast_ss(x + t)
+                                     : _mm256_broadcast_ps((const __m128 *)(x + t * FEW_STREAMS));
+        AVX2_UNROLL
+        for (size_t v = shape.first; v < shape.end; v++)
+            chain[v][t] = _mm256_fmadd_ps(column[v], value, chain[v][t]);
+    }
+}
 
 /* 16 bytes of each stream from column k on. */
 AVX2_INLINE void few_step(const struct few_tile *tile, struct few_shape shape, size_t k,
@@ -100,18 +90,21 @@ AVX2_INLINE void few_step(const struct few_tile *tile, struct few_shape shape, s
     const struct few_place *here = &tile->here;
     size_t bytes = shape.dtype == DTYPE_F32 ? 4 : 2, columns = shape.dtype == DTYPE_F32 ? 1 : 2;
     AVX2_UNROLL
-    for (size_t q = 0; q < shape.quads; q++)
+    for (size_t q = 0; q < shape.quads; q++) {
+        const uint8_t *w = here->w + k * bytes + q * here->quad_step;
+        __m256 word[VECTORS][4], column[2][VECTORS];
         AVX2_UNROLL
-    for (size_t v = shape.first; v < shape.end; v++) {
-        __m256 word[4], column[2];
-        load_words(here, here->w + k * bytes + q * here->quad_step + 2 * v * here->lane_step, word);
+        for (size_t v = shape.first; v < shape.end; v++)
+            load_words(here, w + v * VECTOR_LANES * here->lane_step, word[v]);
         AVX2_UNROLL
         for (size_t i = 0; i < 4; i++) {
-            word_columns(word[i], shape.dtype, column);
+            AVX2_UNROLL
+            for (size_t v = shape.first; v < shape.end; v++)
+                word_columns(word[v][i], shape.dtype, &column[0][v], &column[1][v]);
             AVX2_UNROLL
             for (size_t c = 0; c < columns; c++)
                 multiply_column(column[c], column_x(tile, shape, q, k + i * columns + c), shape,
-                                chain[q][v]);
+                                chain[q]);
         }
     }
 }
@@ -133,12 +126,14 @@ AVX2_INLINE void multiply(const struct few_tile *tile, struct few_shape shape) {
     }
     for (; k < tile->count; k++)
         AVX2_UNROLL
-    for (size_t q = 0; q < shape.quads; q++)
-        AVX2_UNROLL
-    for (size_t v = shape.first; v < shape.end; v++) {
+    for (size_t q = 0; q < shape.quads; q++) {
         const uint8_t *w = tile->here.w + q * tile->here.quad_step + k * bytes;
-        __m256 column = load_column(&tile->here, w + 2 * v * tile->here.lane_step, shape.dtype);
-        multiply_column(column, column_x(tile, shape, q, k), shape, chain[q][v]);
+        __m256 column[VECTORS];
+        AVX2_UNROLL
+        for (size_t v = shape.first; v < shape.end; v++)
+            column[v] =
+                load_column(&tile->here, w + v * VECTOR_LANES * tile->here.lane_step, shape.dtype);
+        multiply_column(column, column_x(tile, shape, q, k), shape, chain[q]);
     }
     AVX2_UNROLL
     for (size_t q = 0; q < shape.quads; q++)
@@ -149,40 +144,47 @@ AVX2_INLINE void multiply(const struct few_tile *tile, struct few_shape shape) {
         _mm256_store_ps(tile->sums + (q * shape.tokens + t) * FEW_ROWS + v * 8, chain[q][v][t]);
 }
 
-#define MULTIPLY(NAME, DTYPE, ROWS, QUADS, TOKENS)                                                 \
-    AVX2 static void NAME##_##QUADS##_##TOKENS(const struct few_tile *tile) {                      \
-        multiply(tile, (struct few_shape){DTYPE, ROWS, QUADS, TOKENS, 0, VECTORS});                \
+#define MULTIPLY(NAME, ...)                                                                        \
+    AVX2 static void NAME(const struct few_tile *tile) {                                           \
+        multiply(tile, (struct few_shape){__VA_ARGS__});                                           \
     }
-#define MULTIPLY_ALL(NAME, DTYPE, ROWS)                                                            \
-    MULTIPLY(NAME, DTYPE, ROWS, 1, 1)                                                              \
-    MULTIPLY(NAME, DTYPE, ROWS, 1, 2)                                                              \
-    MULTIPLY(NAME, DTYPE, ROWS, 1, 4)                                                              \
-    MULTIPLY(NAME, DTYPE, ROWS, 2, 1)                                                              \
-    MULTIPLY(NAME, DTYPE, ROWS, 2, 2)                                                              \
-    AVX2 static void NAME##_1_8(const struct few_tile *tile) {                                     \
-        multiply(tile, (struct few_shape){DTYPE, ROWS, 1, 8, 0, 1});                               \
-        multiply(tile, (struct few_shape){DTYPE, ROWS, 1, 8, 1, 2});                               \
+#define MULTIPLY_EIGHT(NAME, DTYPE, ROWS)                                                          \
+    AVX2 static void NAME(const struct few_tile *tile) {                                           \
+        multiply(tile, (struct few_shape){DTYPE, ROWS, false, 1, 8, 0, 1});                        \
+        multiply(tile, (struct few_shape){DTYPE, ROWS, false, 1, 8, 1, 2});                        \
     }
-MULTIPLY_ALL(f32_quads, DTYPE_F32, false)
-MULTIPLY_ALL(f16_quads, DTYPE_F16, false)
-MULTIPLY_ALL(bf16_quads, DTYPE_BF16, false)
-MULTIPLY_ALL(f32_rows, DTYPE_F32, true)
-MULTIPLY_ALL(f16_rows, DTYPE_F16, true)
-MULTIPLY_ALL(bf16_rows, DTYPE_BF16, true)
+/* dtype, is_rows, is_tall, quads, tokens, vectors */
+#define MULTIPLY_ALL(NAME, DTYPE)                                                                  \
+    MULTIPLY(NAME##_quad_1, DTYPE, false, false, 1, 1, 0, 2)                                       \
+    MULTIPLY(NAME##_quad_2, DTYPE, false, false, 1, 2, 0, 2)                                       \
+    MULTIPLY(NAME##_quad_4, DTYPE, false, false, 1, 4, 0, 2)                                       \
+    MULTIPLY_EIGHT(NAME##_quad_8, DTYPE, false)                                                    \
+    MULTIPLY(NAME##_quads_1, DTYPE, false, false, 2, 1, 0, 2)                                      \
+    MULTIPLY(NAME##_quads_2, DTYPE, false, false, 2, 2, 0, 2)                                      \
+    MULTIPLY(NAME##_tall_1, DTYPE, false, true, 2, 1, 0, 2)                                        \
+    MULTIPLY(NAME##_row_1, DTYPE, true, false, 1, 1, 0, 2)                                         \
+    MULTIPLY(NAME##_row_2, DTYPE, true, false, 1, 2, 0, 2)                                         \
+    MULTIPLY(NAME##_row_4, DTYPE, true, false, 1, 4, 0, 2)                                         \
+    MULTIPLY_EIGHT(NAME##_row_8, DTYPE, true)                                                      \
+    MULTIPLY(NAME##_rows_1, DTYPE, true, false, 2, 1, 0, 2)                                        \
+    MULTIPLY(NAME##_rows_2, DTYPE, true, false, 2, 2, 0, 2)
+MULTIPLY_ALL(f32, DTYPE_F32)
+MULTIPLY_ALL(f16, DTYPE_F16)
+MULTIPLY_ALL(bf16, DTYPE_BF16)
 
-#define ALL_WIDTHS(NAME)                                                                           \
+#define WIDTHS(NAME)                                                                               \
+    { NAME##_1, NAME##_2, NAME##_4, NAME##_8 }
+#define KERNELS(NAME)                                                                              \
     {                                                                                              \
-        {NAME##_1_1, NAME##_1_2, NAME##_1_4, NAME##_1_8}, {                                        \
-            NAME##_2_1, NAME##_2_2, NULL, NULL                                                     \
+        .by_quads = {WIDTHS(NAME##_quad), {NAME##_quads_1, NAME##_quads_2}},                       \
+        .by_tall = {NAME##_tall_1}, .by_rows = {                                                   \
+            WIDTHS(NAME##_row),                                                                    \
+            {NAME##_rows_1, NAME##_rows_2}                                                         \
         }                                                                                          \
     }
 
 static const struct few_set few_kernels = {
-    .decoders = &avx2_decoders,
-    .f32 = {.by_quads = ALL_WIDTHS(f32_quads), .by_rows = ALL_WIDTHS(f32_rows)},
-    .f16 = {.by_quads = ALL_WIDTHS(f16_quads), .by_rows = ALL_WIDTHS(f16_rows)},
-    .bf16 = {.by_quads = ALL_WIDTHS(bf16_quads), .by_rows = ALL_WIDTHS(bf16_rows)},
-};
+    .decoders = &avx2_decoders, .f32 = KERNELS(f32), .f16 = KERNELS(f16), .bf16 = KERNELS(bf16)};
 
 void avx2_few(const struct cpu_product *task, size_t first, size_t count, float *scratch) {
     few_product(&few_kernels, task, first, count, scratch);

@@ -32,17 +32,43 @@ size_t few_floats(size_t columns, size_t tokens) {
     return columns * width_of(tokens);
 }
 
+/* Columns first .. end of x, `streams` blocks beside each other; width and streams are constants.
+ */
+static inline __attribute__((always_inline)) float *
+pack_columns(const struct act *x, size_t first, size_t streams, size_t width, float *packed) {
+    const float *from = x->data + first * SL_LANES;
+    for (size_t k = 0; k < SL_CHAIN && first + k < x->features; k++, from += SL_LANES)
+        for (size_t t = 0; t < width; t++)
+            for (size_t s = 0; s < streams; s++)
+                *packed++ = from[s * SL_CHAIN * SL_LANES + t];
+    return packed;
+}
+
+static inline __attribute__((always_inline)) void pack_all(const struct act *x, size_t quads_end,
+                                                           size_t width, float *packed) {
+    for (size_t column = 0; column < quads_end; column += FEW_STREAMS * SL_CHAIN)
+        packed = pack_columns(x, column, FEW_STREAMS, width, packed);
+    for (size_t column = quads_end; column < x->features; column += SL_CHAIN)
+        packed = pack_columns(x, column, 1, width, packed);
+}
+
 /* Tokens past the last one are numbers that nobody uses, as everywhere in a tile. */
 void few_pack(enum dtype dtype, const struct act *x, float *packed) {
-    size_t width = width_of(x->tokens), quads_end = quad_columns(dtype, x->features);
-    for (size_t first = 0; first < quads_end; first += FEW_STREAMS * SL_CHAIN)
-        for (size_t k = first; k < first + SL_CHAIN; k++)
-            for (size_t t = 0; t < width; t++)
-                for (size_t s = 0; s < FEW_STREAMS; s++)
-                    *packed++ = x->data[(k + s * SL_CHAIN) * SL_LANES + t];
-    for (size_t k = quads_end; k < x->features; k++)
-        for (size_t t = 0; t < width; t++)
-            *packed++ = x->data[k * SL_LANES + t];
+    size_t quads_end = quad_columns(dtype, x->features);
+    switch (width_of(x->tokens)) {
+    case 1:
+        pack_all(x, quads_end, 1, packed);
+        break;
+    case 2:
+        pack_all(x, quads_end, 2, packed);
+        break;
+    case 4:
+        pack_all(x, quads_end, 4, packed);
+        break;
+    default:
+        pack_all(x, quads_end, 8, packed);
+        break;
+    }
 }
 
 /* Sixteen rows. */
@@ -53,6 +79,7 @@ struct few_rows {
     size_t item_end;     /* rows from there on are another worker's, probably */
     size_t rows_skipped; /* so many of them */
     size_t width, index; /* tokens computed, and which kernel does */
+    bool is_tall;        /* quads of eight rows, not four */
     size_t row;          /* the first */
     size_t ahead;        /* bytes from the first row to what memory brings next */
     float *staged;       /* decoded blocks */
@@ -72,20 +99,22 @@ static const uint8_t *ahead_of(struct few_rows *run, size_t bytes) {
     return w->data + (at + bytes <= w->rows * w->row_bytes ? at : 0);
 }
 
-/* The sums of a tile's chains to those of blocks before it: [quads, tokens, lanes, streams].
- * by_rows: every chain is another row; else the streams are blocks of the row `lane`. */
+/* The sums of a tile's chains, [quads, tokens, lanes, streams], to those of blocks before it. Here
+ * the streams are blocks of one row. */
 static void add_quads(struct few_rows *run, size_t quads, size_t row, bool is_first) {
-    for (size_t lane = 0; lane < FEW_LANES; lane++)
-        for (size_t t = 0; t < run->width; t++) {
-            float *total = &run->total[(row + lane) * run->width + t];
-            for (size_t q = 0; q < quads; q++) {
-                const float *sum = run->sums + (q * run->width + t) * FEW_ROWS + lane * FEW_STREAMS;
-                float before = is_first && q == 0 ? sum[0] : *total + sum[0];
+    const float *sum = run->sums;
+    for (size_t q = 0; q < quads; q++)
+        for (size_t t = 0; t < run->width; t++)
+            for (size_t lane = 0; lane < FEW_LANES; lane++, sum += FEW_STREAMS) {
+                size_t at = run->is_tall ? row + q * FEW_LANES + lane : row + lane;
+                float *total = &run->total[at * run->width + t];
+                bool is_start = is_first && (run->is_tall || q == 0);
+                float before = is_start ? sum[0] : *total + sum[0];
                 *total = ((before + sum[1]) + sum[2]) + sum[3];
             }
-        }
 }
 
+/* The same where every chain is another row. */
 static void add_rows(struct few_rows *run, size_t blocks, bool is_first) {
     for (size_t b = 0; b < blocks; b++)
         for (size_t t = 0; t < run->width; t++)
@@ -96,30 +125,44 @@ static void add_rows(struct few_rows *run, size_t blocks, bool is_first) {
             }
 }
 
+/* Eight rows use each activation more often, but where rows lie at multiples of 4096 bytes, eight
+ * at the same column would fill a set of the first-level cache. */
+static bool is_tall(const struct few_kernels *kernels, const struct view *w, size_t index) {
+    return kernels->by_tall[index] && (!kernels->by_quads[0][index] || w->row_bytes % 4096 != 0);
+}
+
 static size_t quads_of(few_multiply *const kernels[FEW_QUADS_MAX][FEW_WIDTHS], size_t index,
                        size_t left) {
     return left > 1 && kernels[1][index] ? 2 : 1;
 }
 
-/* Columns 0 .. end of rows row .. row + 4 of the sixteen. */
-static void multiply_quads(struct few_rows *run, size_t row, size_t end) {
+/* Columns 0 .. end of a few of the sixteen rows, from `row` on. Returns how many rows. */
+static size_t multiply_quads(struct few_rows *run, size_t row, size_t end) {
     const struct view *w = run->task->w;
+    bool is_tall = run->is_tall;
     size_t stream = SL_CHAIN * dtype_get(w->dtype)->block_bytes, quad = FEW_STREAMS * stream;
+    size_t rows = is_tall ? 2 * FEW_LANES : FEW_LANES;
     const uint8_t *data = w->data + (run->row + row) * w->row_bytes;
-    struct few_tile tile = {.here = {data, stream, w->row_bytes, quad}, .count = SL_CHAIN};
-    tile.sums = run->sums;
+    struct few_tile tile = {.count = SL_CHAIN, .sums = run->sums};
+    tile.here =
+        (struct few_place){data, stream, w->row_bytes, is_tall ? FEW_LANES * w->row_bytes : quad};
     for (size_t column = 0; column < end;) {
         size_t left = (end - column) / (FEW_STREAMS * SL_CHAIN);
-        size_t quads = quads_of(run->kernels->by_quads, run->index, left);
+        size_t quads = is_tall ? 2 : quads_of(run->kernels->by_quads, run->index, left);
+        size_t done = is_tall ? 1 : quads;
         tile.x = run->task->packed + column * run->width;
-        tile.ahead = ahead_of(run, quads * quad * FEW_LANES);
+        tile.ahead = ahead_of(run, done * quad * rows);
         tile.next = tile.here;
-        tile.next.w = left > quads ? tile.here.w + quads * quad : data + FEW_LANES * w->row_bytes;
-        run->kernels->by_quads[quads - 1][run->index](&tile);
+        tile.next.w = left > done ? tile.here.w + done * quad : data + rows * w->row_bytes;
+        if (is_tall)
+            run->kernels->by_tall[run->index](&tile);
+        else
+            run->kernels->by_quads[quads - 1][run->index](&tile);
         add_quads(run, quads, row, column == 0);
         tile.here = tile.next;
-        column += quads * FEW_STREAMS * SL_CHAIN;
+        column += done * FEW_STREAMS * SL_CHAIN;
     }
+    return rows;
 }
 
 /* Columns first .. the last of the sixteen rows. */
@@ -190,9 +233,9 @@ static void multiply_sixteen(struct few_rows *run) {
     }
     size_t quads_end = quad_columns(w->dtype, w->columns);
     size_t rest_bytes = (w->columns - quads_end) * dtype_get(w->dtype)->block_bytes;
-    run->ahead = FEW_LANES * w->row_bytes + FEW_ROWS * rest_bytes + AHEAD_BYTES;
-    for (size_t row = 0; row < FEW_ROWS && quads_end > 0; row += FEW_LANES)
-        multiply_quads(run, row, quads_end);
+    run->ahead = 2 * FEW_LANES * w->row_bytes + FEW_ROWS * rest_bytes + AHEAD_BYTES;
+    for (size_t row = 0; row < FEW_ROWS && quads_end > 0;)
+        row += multiply_quads(run, row, quads_end);
     multiply_rows(run, quads_end);
 }
 
@@ -214,6 +257,7 @@ void few_product(const struct few_set *set, const struct cpu_product *task, size
         .index = width_index(tokens),
         .staged = scratch,
     };
+    run.is_tall = is_tall(run.kernels, w, run.index);
     for (size_t row = first; row < first + count; row += FEW_ROWS) {
         /* At the end of a matrix some rows are computed once more. */
         run.row = row + FEW_ROWS <= w->rows ? row : w->rows - FEW_ROWS;

@@ -17,6 +17,7 @@
 #define SLUICE_BACKEND_CPU_FEW_H
 
 #include "backend/cpu/kernels.h"
+#include "base/num.h"
 
 #define FEW_ROWS ((size_t)16)   /* rows computed together: 4 lanes of 4 streams */
 #define FEW_STREAMS ((size_t)4) /* of a lane, 4 bytes each */
@@ -45,9 +46,11 @@ struct few_tile {
 
 typedef void few_multiply(const struct few_tile *tile);
 
-/* By quads - 1 (NULL: too many for the registers) and width. */
+/* By width, and by quads - 1. NULL: none, it would need too many registers. A set has by_tall or
+ * by_quads[0] for each width, and by_rows[0]. */
 struct few_kernels {
     few_multiply *by_quads[FEW_QUADS_MAX][FEW_WIDTHS];
+    few_multiply *by_tall[FEW_WIDTHS]; /* the second quad is that of the four rows below */
     few_multiply *by_rows[FEW_QUADS_MAX][FEW_WIDTHS];
 };
 
@@ -80,6 +83,21 @@ few_prefetch_step(const struct few_tile *tile, struct few_prefetch *prefetch, si
             prefetch->ahead += CACHE_LINE;
         }
     prefetch->step++;
+}
+
+/* The value at w of chain `index`, stream by stream, lane by lane. */
+static inline float few_value(const struct few_place *place, const uint8_t *w, size_t index,
+                              enum dtype dtype) {
+    const uint8_t *at =
+        w + index / FEW_STREAMS * place->lane_step + index % FEW_STREAMS * place->stream_step;
+    uint16_t half;
+    float value;
+    if (dtype == DTYPE_F32) {
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    memcpy(&half, at, sizeof half);
+    return dtype == DTYPE_BF16 ? num_from_bf16(half) : num_from_f16(half);
 }
 
 /* Floats of x packed for a product; tokens is 1 to FEW_TOKENS_MAX. */
