@@ -28,6 +28,7 @@ const struct cpu_kernels cpu_kernels_avx2 = {
     .product = avx2_product,
     .few = avx2_few,
     .few_tokens_max = AVX2_FEW_MAX,
+    .few_decoded_max = AVX2_FEW_DECODED_MAX,
     .attend = avx2_attend,
     .rms_norm = lanes_rms_norm,
     .add = lanes_add,

@@ -24,30 +24,41 @@ AVX2_INLINE __m256 load_two(const uint8_t *low, const uint8_t *high) {
                                 _mm_loadu_ps((const float *)(const void *)high), 1);
 }
 
-/* 16 bytes of four streams in each of two lanes: word[i] has 32-bit column i of all. */
-AVX2_INLINE void load_words(const struct few_place *place, const uint8_t *w, __m256 word[4]) {
+/* Lower and upper halves of lanes interleaved, by `bits`. */
+AVX2_INLINE void interleave(__m256 a, __m256 b, int bits, __m256 *low, __m256 *high) {
+    __m256i x = _mm256_castps_si256(a), y = _mm256_castps_si256(b);
+    *low = bits == 16   ? _mm256_castsi256_ps(_mm256_unpacklo_epi16(x, y))
+           : bits == 32 ? _mm256_castsi256_ps(_mm256_unpacklo_epi32(x, y))
+                        : _mm256_castsi256_ps(_mm256_unpacklo_epi64(x, y));
+    *high = bits == 16   ? _mm256_castsi256_ps(_mm256_unpackhi_epi16(x, y))
+            : bits == 32 ? _mm256_castsi256_ps(_mm256_unpackhi_epi32(x, y))
+                         : _mm256_castsi256_ps(_mm256_unpackhi_epi64(x, y));
+}
+
+/* 16 bytes of four streams in each lane, transposed: word[i] has 32-bit column i of all. Of f16,
+ * 16-bit columns 2 i and 2 i + 1, 64 bits each, as their conversion needs them. */
+AVX2_INLINE void load_words(const struct few_place *place, const uint8_t *w, enum dtype dtype,
+                            __m256 word[4]) {
+    int bits = dtype == DTYPE_F16 ? 16 : 32;
     const uint8_t *two = w + place->lane_step;
     size_t step = place->stream_step;
     __m256 a = load_two(w, two), b = load_two(w + step, two + step);
     __m256 c = load_two(w + 2 * step, two + 2 * step), d = load_two(w + 3 * step, two + 3 * step);
-    __m256 low_ab = _mm256_unpacklo_ps(a, b), high_ab = _mm256_unpackhi_ps(a, b);
-    __m256 low_cd = _mm256_unpacklo_ps(c, d), high_cd = _mm256_unpackhi_ps(c, d);
-    word[0] = _mm256_shuffle_ps(low_ab, low_cd, 0x44);
-    word[1] = _mm256_shuffle_ps(low_ab, low_cd, 0xEE);
-    word[2] = _mm256_shuffle_ps(high_ab, high_cd, 0x44);
-    word[3] = _mm256_shuffle_ps(high_ab, high_cd, 0xEE);
+    __m256 low_ab, high_ab, low_cd, high_cd;
+    interleave(a, b, bits, &low_ab, &high_ab);
+    interleave(c, d, bits, &low_cd, &high_cd);
+    interleave(low_ab, low_cd, 2 * bits, &word[0], &word[1]);
+    interleave(high_ab, high_cd, 2 * bits, &word[2], &word[3]);
 }
 
 /* The columns in a word: one of float32, two of 16 bits. */
 AVX2_INLINE void word_columns(__m256 word, enum dtype dtype, __m256 *first, __m256 *second) {
-    __m256i bits = _mm256_castps_si256(word), even = _mm256_slli_epi32(bits, 16);
+    __m256i bits = _mm256_castps_si256(word);
     if (dtype == DTYPE_BF16) {
-        *first = _mm256_castsi256_ps(even);
+        *first = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
         *second = _mm256_and_ps(word, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xFFFF0000u)));
     } else if (dtype == DTYPE_F16) {
-        __m256i halves =
-            _mm256_packus_epi32(_mm256_srli_epi32(even, 16), _mm256_srli_epi32(bits, 16));
-        halves = _mm256_permute4x64_epi64(halves, 0xD8); /* eight even columns, then odd */
+        __m256i halves = _mm256_permute4x64_epi64(bits, 0xD8); /* eight even columns, then odd */
         *first = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
         *second = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
     } else {
@@ -95,7 +106,7 @@ AVX2_INLINE void few_step(const struct few_tile *tile, struct few_shape shape, s
         __m256 word[VECTORS][4], column[2][VECTORS];
         AVX2_UNROLL
         for (size_t v = shape.first; v < shape.end; v++)
-            load_words(here, w + v * VECTOR_LANES * here->lane_step, word[v]);
+            load_words(here, w + v * VECTOR_LANES * here->lane_step, shape.dtype, word[v]);
         AVX2_UNROLL
         for (size_t i = 0; i < 4; i++) {
             AVX2_UNROLL

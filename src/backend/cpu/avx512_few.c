@@ -34,17 +34,30 @@ AVX512_INLINE __m512 load_four(const uint8_t *w, size_t lane_step) {
     return _mm512_insertf32x4(low, load_lane(w + 3 * lane_step), 3);
 }
 
-/* 16 bytes of four streams in each lane: word[i] has 32-bit column i of all. */
-AVX512_INLINE void load_words(const struct few_place *place, const uint8_t *w, __m512 word[4]) {
+/* Lower and upper halves of lanes interleaved, by `bits`. */
+AVX512_INLINE void interleave(__m512 a, __m512 b, int bits, __m512 *low, __m512 *high) {
+    __m512i x = _mm512_castps_si512(a), y = _mm512_castps_si512(b);
+    *low = bits == 16   ? _mm512_castsi512_ps(_mm512_unpacklo_epi16(x, y))
+           : bits == 32 ? _mm512_castsi512_ps(_mm512_unpacklo_epi32(x, y))
+                        : _mm512_castsi512_ps(_mm512_unpacklo_epi64(x, y));
+    *high = bits == 16   ? _mm512_castsi512_ps(_mm512_unpackhi_epi16(x, y))
+            : bits == 32 ? _mm512_castsi512_ps(_mm512_unpackhi_epi32(x, y))
+                         : _mm512_castsi512_ps(_mm512_unpackhi_epi64(x, y));
+}
+
+/* 16 bytes of four streams in each lane, transposed: word[i] has 32-bit column i of all. Of f16,
+ * 16-bit columns 2 i and 2 i + 1, 64 bits each, as their conversion needs them. */
+AVX512_INLINE void load_words(const struct few_place *place, const uint8_t *w, enum dtype dtype,
+                              __m512 word[4]) {
+    int bits = dtype == DTYPE_F16 ? 16 : 32;
     size_t step = place->stream_step, lane = place->lane_step;
     __m512 a = load_four(w, lane), b = load_four(w + step, lane);
     __m512 c = load_four(w + 2 * step, lane), d = load_four(w + 3 * step, lane);
-    __m512 low_ab = _mm512_unpacklo_ps(a, b), high_ab = _mm512_unpackhi_ps(a, b);
-    __m512 low_cd = _mm512_unpacklo_ps(c, d), high_cd = _mm512_unpackhi_ps(c, d);
-    word[0] = _mm512_shuffle_ps(low_ab, low_cd, 0x44);
-    word[1] = _mm512_shuffle_ps(low_ab, low_cd, 0xEE);
-    word[2] = _mm512_shuffle_ps(high_ab, high_cd, 0x44);
-    word[3] = _mm512_shuffle_ps(high_ab, high_cd, 0xEE);
+    __m512 low_ab, high_ab, low_cd, high_cd;
+    interleave(a, b, bits, &low_ab, &high_ab);
+    interleave(c, d, bits, &low_cd, &high_cd);
+    interleave(low_ab, low_cd, 2 * bits, &word[0], &word[1]);
+    interleave(high_ab, high_cd, 2 * bits, &word[2], &word[3]);
 }
 
 /* The columns in a word: one of float32, two of 16 bits. */
@@ -55,8 +68,10 @@ AVX512_INLINE void word_columns(__m512 word, enum dtype dtype, __m512 column[2])
         column[1] =
             _mm512_castsi512_ps(_mm512_and_epi32(bits, _mm512_set1_epi32((int)0xFFFF0000u)));
     } else if (dtype == DTYPE_F16) {
-        column[0] = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(bits));
-        column[1] = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+        const __m512i apart = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+        __m512i halves = _mm512_permutexvar_epi64(apart, bits);
+        column[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
+        column[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
     } else {
         column[0] = word;
     }
@@ -90,7 +105,7 @@ AVX512_INLINE void few_step(const struct few_tile *tile, struct few_shape shape,
     __m512 word[FEW_QUADS_MAX][4], column[FEW_QUADS_MAX][2];
     AVX2_UNROLL
     for (size_t q = 0; q < shape.quads; q++)
-        load_words(here, here->w + k * bytes + q * here->quad_step, word[q]);
+        load_words(here, here->w + k * bytes + q * here->quad_step, shape.dtype, word[q]);
     AVX2_UNROLL
     for (size_t i = 0; i < 4; i++) {
         AVX2_UNROLL

@@ -47,6 +47,7 @@ static void pair_init(struct pair *pair, bool is_avx512) {
     pair->kernels = cpu_kernels_avx2;
     pair->kernels.few = is_avx512 ? count_avx512 : count_avx2;
     pair->kernels.few_tokens_max = is_avx512 ? AVX512_FEW_MAX : AVX2_FEW_MAX;
+    pair->kernels.few_decoded_max = FEW_TOKENS_MAX; /* all kernels, whatever is fastest */
     cpu_from(pair->fast)->kernels = &pair->kernels;
 }
 

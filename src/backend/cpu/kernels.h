@@ -76,10 +76,11 @@ struct cpu_kernels {
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
-    /* The same for at most few_tokens_max tokens, with task->packed; NULL, 0: nothing faster. At
-     * least 16 rows of w, and items of multiples of 16. few.h. */
+    /* The same with task->packed, for at most few_tokens_max tokens, or few_decoded_max where the
+     * format has to be decoded; NULL, 0, 0: nothing faster. At least 16 rows of w, and items of
+     * multiples of 16. few.h. */
     void (*few)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
-    size_t few_tokens_max;
+    size_t few_tokens_max, few_decoded_max;
     /* All query heads that share kv_head, for one token. */
     void (*attend)(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
     /* One group of `group` features in one tile. y may be x. */

@@ -114,8 +114,9 @@ static size_t rows_of_few_item(size_t rows, size_t threads) {
 }
 
 static bool is_few(const struct cpu_kernels *kernels, const struct view *w, const struct act *x) {
-    return x->tokens <= kernels->few_tokens_max && w->rows >= FEW_ROWS &&
-           w->columns <= CPU_PACKED_FLOATS &&
+    bool is_decoded = dtype_get(w->dtype)->is_quantised;
+    return x->tokens <= (is_decoded ? kernels->few_decoded_max : kernels->few_tokens_max) &&
+           w->rows >= FEW_ROWS && w->columns <= CPU_PACKED_FLOATS &&
            few_floats(w->columns, x->tokens) <= CPU_PACKED_FLOATS;
 }
 
