@@ -39,6 +39,36 @@ static double time_product(struct bench *bench, struct view *w, size_t *copy, si
     return (clock_seconds() - start) / (double)times;
 }
 
+/* The sum of 1 MB goes where nobody looks, so that it has to be computed. */
+static void read_piece(void *ctx, size_t item, size_t worker) {
+    const struct bench *bench = ctx;
+    const uint64_t *words = (const uint64_t *)(const void *)(bench->pool + (item << 20));
+    uint64_t sums[16] = {0};
+    for (size_t i = 0; i < (1 << 20) / sizeof *words; i += 16)
+        for (size_t lane = 0; lane < 16; lane++)
+            sums[lane] += words[i + lane];
+    for (size_t lane = 1; lane < 16; lane++)
+        sums[0] += sums[lane];
+    bench->y.data[worker * SL_LANES] = (float)sums[0];
+}
+
+/* What products for one token are judged against. A third of the pool at a time, so that a short
+ * time without other work on the machine is enough. */
+static void measure_reading(struct bench *bench) {
+    double best = 1e9;
+    size_t bytes = POOL_BYTES / 3;
+    uint8_t *pool = bench->pool;
+    for (size_t round = 0; round < 12 * bench->rounds; round++) {
+        bench->pool = pool + round % 3 * bytes;
+        double start = clock_seconds();
+        team_run(bench->backend->team, read_piece, bench, bytes >> 20);
+        double seconds = clock_seconds() - start;
+        best = seconds < best ? seconds : best;
+    }
+    bench->pool = pool;
+    printf("reading memory: %.1f GB/s\n", (double)bytes / best * 1e-9);
+}
+
 static void measure_product(struct bench *bench, enum dtype dtype, size_t rows, size_t columns) {
     const struct dtype_info *format = dtype_get(dtype);
     if (columns % format->block_values != 0 || (!format->decode && !format->decode_row))
@@ -197,7 +227,9 @@ int main(int argc, char **argv) {
     }
     fill(&bench);
     printf("%s, %zu threads, best of %zu\n", bench.backend->isa, threads, bench.rounds);
+    measure_reading(&bench);
     measure_products(&bench);
+    measure_reading(&bench);
     printf("attention, 64 rows, bf16\n");
     measure_attention(&bench, 9, 3, 64, 127);
     measure_attention(&bench, 9, 3, 64, 511);
