@@ -168,9 +168,7 @@ AVX512_INLINE void multiply(const struct few_tile *tile, struct few_shape shape)
     MULTIPLY(NAME##_row_4, DTYPE, true, false, 1, 4)                                               \
     MULTIPLY(NAME##_row_8, DTYPE, true, false, 1, 8)                                               \
     MULTIPLY(NAME##_rows_1, DTYPE, true, false, 2, 1)                                              \
-    MULTIPLY(NAME##_rows_2, DTYPE, true, false, 2, 2)                                              \
-    MULTIPLY(NAME##_rows_4, DTYPE, true, false, 2, 4)                                              \
-    MULTIPLY(NAME##_rows_8, DTYPE, true, false, 2, 8)
+    MULTIPLY(NAME##_rows_2, DTYPE, true, false, 2, 2)
 MULTIPLY_ALL(f32, DTYPE_F32)
 MULTIPLY_ALL(f16, DTYPE_F16)
 MULTIPLY_ALL(bf16, DTYPE_BF16)
@@ -182,7 +180,7 @@ MULTIPLY_ALL(bf16, DTYPE_BF16)
         .by_quads = {{NAME##_quad_1}, {NAME##_quads_1}}, .by_tall = WIDTHS(NAME##_tall),           \
         .by_rows = {                                                                               \
             WIDTHS(NAME##_row),                                                                    \
-            WIDTHS(NAME##_rows)                                                                    \
+            {NAME##_rows_1, NAME##_rows_2}                                                         \
         }                                                                                          \
     }
 
