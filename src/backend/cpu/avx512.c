@@ -1,6 +1,6 @@
-/* The AVX-512 set: its table, the loops over lanes compiled for it, and the choice between the two
- * ways of a product. What gains nothing from wider registers is AVX2's: products for few tokens,
- * and the decoders of formats that need single bytes moved about. */
+/* The AVX-512 set: its table, the panels of its products, and the loops over lanes compiled for it.
+ * What gains nothing from wider registers is AVX2's: the decoders of formats that need single bytes
+ * moved about. */
 #include "backend/cpu/avx512.h"
 
 #ifdef __x86_64__
@@ -23,10 +23,7 @@ static bool avx512_is_available(void) {
 
 static void avx512_product(const struct cpu_product *task, size_t first, size_t count,
                            float *scratch) {
-    if (task->x->tokens <= AVX2_FEW_MAX)
-        avx2_few(task, first, count, scratch);
-    else
-        product_panels(&panels, task, first, count, scratch);
+    product_panels(&panels, task, first, count, scratch);
 }
 
 const struct cpu_kernels cpu_kernels_avx512 = {
@@ -34,6 +31,9 @@ const struct cpu_kernels cpu_kernels_avx512 = {
     .is_available = avx512_is_available,
     .decoders = &avx512_decoders,
     .product = avx512_product,
+    .few = avx512_few,
+    .few_tokens_max = AVX512_FEW_MAX,
+    .few_decoded_max = AVX512_FEW_DECODED_MAX,
     .attend = avx512_attend,
     .rms_norm = lanes_rms_norm,
     .add = lanes_add,

@@ -28,4 +28,9 @@ void avx512_multiply(const struct cpu_panel *panel);
 /* avx512_attention.c */
 void avx512_attend(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
 
+/* As avx2_few. avx512_few.c. */
+#define AVX512_FEW_MAX ((size_t)8)
+#define AVX512_FEW_DECODED_MAX ((size_t)4)
+void avx512_few(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+
 #endif

@@ -99,7 +99,8 @@ static enum status choose_isa(const char *name, const struct cpu_kernels **out, 
 }
 
 size_t backend_cpu_scratch_bytes(size_t threads) {
-    return threads * CPU_SCRATCH_FLOATS * sizeof(float) + 64; /* 64: to align it */
+    return (threads * CPU_SCRATCH_FLOATS + CPU_PACKED_FLOATS) * sizeof(float) +
+           64; /* to align it */
 }
 
 enum status backend_cpu_new(const struct backend_options *options, struct backend **out,
@@ -124,6 +125,7 @@ enum status backend_cpu_new(const struct backend_options *options, struct backen
         .scratch_memory = scratch,
         .scratch = (float *)(void *)((uint8_t *)scratch + (start - (uintptr_t)scratch)),
     };
+    cpu->packed = cpu->scratch + threads * CPU_SCRATCH_FLOATS;
     *out = &cpu->base;
     return SL_OK;
 }

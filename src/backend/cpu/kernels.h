@@ -22,13 +22,16 @@
 #define CPU_PANEL_STRIDE (SL_CHAIN + 16)
 #define CACHE_LINE ((size_t)64) /* bytes */
 #define CPU_SCRATCH_FLOATS (CPU_ITEM_ROWS * CPU_PANEL_STRIDE)
+/* 14336 inputs for eight tokens, 114688 for one. */
+#define CPU_PACKED_FLOATS ((size_t)112 << 10)
 
 struct cpu_product {
     const struct view *w; /* [rows, columns] */
     const struct act *x;  /* [columns, tokens] */
     struct act *y;        /* row r of w goes to feature first_row + r */
     size_t first_row;
-    size_t rows_ahead; /* from a row to the one that its worker probably computes next */
+    size_t rows_ahead;   /* from a row to the one that its worker probably computes next */
+    const float *packed; /* x as few.h has it, where the product is one for few tokens */
 };
 
 /* Weights that will be decoded next, asked for while those before them are multiplied: a few lines
@@ -112,6 +115,11 @@ struct cpu_kernels {
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    /* The same with task->packed, for at most few_tokens_max tokens, or few_decoded_max where the
+     * format has to be decoded; NULL, 0, 0: nothing faster. At least 16 rows of w, and items of
+     * multiples of 16. few.h. */
+    void (*few)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    size_t few_tokens_max, few_decoded_max;
     void (*attend)(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
     /* One group of `group` features in one tile. y may be x. */
     void (*rms_norm)(const float *x, const float *weight, size_t group, float eps, float *y);
@@ -140,6 +148,7 @@ struct cpu_backend {
     size_t threads;
     void *scratch_memory;
     float *scratch; /* [threads, CPU_SCRATCH_FLOATS], aligned to 64 */
+    float *packed;  /* [CPU_PACKED_FLOATS], aligned to 64: x of a product for few tokens */
 };
 
 static inline struct cpu_backend *cpu_from(struct backend *backend) {

@@ -1,24 +1,23 @@
 /* Products: cuts the rows of a matrix into items and shares them out. An item is whole outputs for
  * all tokens of the pass, so how rows are cut and who computes them cannot change a bit. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/few.h"
 #include "base/cpu.h"
 
-/* Products of so few tokens take 16 rows at once, others 6 or 12. */
-#define FEW_TOKENS ((size_t)4)
 #define ITEM_ROWS_LARGEST ((size_t)192)
 #define L2_BYTES_UNKNOWN ((size_t)512 << 10)
 
 struct product_run {
     struct cpu_product task;
     const struct cpu_backend *cpu;
+    void (*compute)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
     size_t item_rows;
 };
 
 static void product_item(void *ctx, size_t item, size_t worker) {
     const struct product_run *run = ctx;
     size_t first = item * run->item_rows, rest = run->task.w->rows - first;
-    run->cpu->kernels->product(&run->task, first, rest < run->item_rows ? rest : run->item_rows,
-                               cpu_scratch(run->cpu, worker));
+    run->compute(&run->task, first, rest < run->item_rows ? rest : run->item_rows,
+                 cpu_scratch(run->cpu, worker));
 }
 
 /* The most rows of an item. Where x does not fit beside everything else in the second-level cache,
@@ -55,6 +54,20 @@ static size_t rows_of_item(size_t rows, size_t most, size_t step, size_t threads
     return best;
 }
 
+/* For few tokens: eight items to a thread, so that memory is read in long runs, but not so long
+ * that others wait. */
+static size_t rows_of_few_item(size_t rows, size_t threads) {
+    size_t item_rows = rows / (8 * threads) / FEW_ROWS * FEW_ROWS;
+    return item_rows < FEW_ROWS ? FEW_ROWS : item_rows > 8 * FEW_ROWS ? 8 * FEW_ROWS : item_rows;
+}
+
+static bool is_few(const struct cpu_kernels *kernels, const struct view *w, const struct act *x) {
+    bool is_decoded = dtype_get(w->dtype)->is_quantised;
+    return x->tokens <= (is_decoded ? kernels->few_decoded_max : kernels->few_tokens_max) &&
+           w->rows >= FEW_ROWS && w->columns <= CPU_PACKED_FLOATS &&
+           few_floats(w->columns, x->tokens) <= CPU_PACKED_FLOATS;
+}
+
 void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,
                  size_t first_row) {
     struct cpu_backend *cpu = cpu_from(backend);
@@ -67,10 +80,15 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
     struct product_run run = {
         .task = {.w = w, .x = x, .y = y, .first_row = first_row},
         .cpu = cpu,
-        .item_rows = x->tokens <= FEW_TOKENS
-                         ? rows_of_item(w->rows, CPU_ITEM_ROWS, 16, cpu->threads)
-                         : rows_of_item(w->rows, most_rows(x), 6, cpu->threads),
+        .compute = cpu->kernels->product,
+        .item_rows = rows_of_item(w->rows, most_rows(x), 6, cpu->threads),
     };
+    if (is_few(cpu->kernels, w, x)) {
+        few_pack(w->dtype, x, cpu->packed);
+        run.task.packed = cpu->packed;
+        run.compute = cpu->kernels->few;
+        run.item_rows = rows_of_few_item(w->rows, cpu->threads);
+    }
     run.task.rows_ahead = run.item_rows * cpu->threads;
     team_run(backend->team, product_item, &run, (w->rows + run.item_rows - 1) / run.item_rows);
 }
