@@ -128,13 +128,14 @@ struct backend_ops {
 struct backend {
     const struct backend_ops *ops;
     const char *kernels; /* the kernel set as plan and summary name it: "portable" .. */
-    const char *isa;     /* what its products run on: "scalar", "avx2", "avx512bf16" .. */
+    const char *isa;     /* what its products run on: "scalar", "avx512", "amx" .. */
     struct team *team;   /* borrowed */
 };
 
 struct backend_options {
     const char *kernels; /* "portable", "avx512bf16", "amx"; NULL: "portable" */
-    const char *isa;     /* NULL: the best; "scalar" (of any kernel set), "avx2": for tests */
+    const char *isa;     /* NULL: the best; "scalar" (of any kernel set), "avx2", "avx512":
+                            for tests */
     struct team *team;
     size_t features, tokens; /* the largest activations of a product; `portable` needs neither */
 };

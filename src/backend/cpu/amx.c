@@ -49,7 +49,7 @@ struct amx_block {
     float *y[2][2];       /* of group and tile [16, 16] */
     size_t steps;
     bool is_first;
-    struct bf16_ahead *ahead;
+    struct cpu_ahead *ahead; /* asks for something with every step */
 };
 
 AMX static void configure(void) {
@@ -81,8 +81,7 @@ AMX_INLINE void multiply(const struct amx_block *block, size_t groups, size_t ti
     }
     for (size_t step = 0; step < block->steps; step++) {
         size_t at = step * TILE_BYTES;
-        for (size_t line = bf16_share(block->ahead); line > 0; line--)
-            bf16_ask(block->ahead);
+        cpu_ahead_step(block->ahead);
         _tile_loadd(4, block->w[0] + step * block->step_bytes, block->row_bytes);
         _tile_loadd(6, (const uint8_t *)block->x[0] + at, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -137,7 +136,6 @@ static void multiply_last(struct amx_block *block, size_t rows, size_t tiles) {
 struct amx_panel {
     const struct cpu_product *task;
     struct cpu_place place;
-    size_t count;    /* columns */
     bool is_direct;  /* whole tiles, used where they lie; else in memory */
     uint8_t *memory; /* tiles [groups, steps], then one row as float32 */
 };
@@ -148,7 +146,7 @@ static void load_panel(const struct amx_panel *panel) {
     struct bf16_row load = {
         .w = panel->task->w,
         .column = place->column,
-        .count = panel->count,
+        .count = panel->place.columns,
         .decoded = (float *)(void *)(panel->memory + DECODED_AT),
         .stride = TILE_BYTES,
     };
@@ -192,9 +190,12 @@ static void multiply_tiles(const struct amx_panel *panel) {
     const struct cpu_product *task = panel->task;
     size_t count = act_tiles(task->x->tokens), column = panel->place.column;
     size_t stride = cpu_pairs(task->x->features) * SL_LANES;
-    size_t steps = (panel->count + BF16_STEP - 1) / BF16_STEP;
+    size_t steps = (panel->place.columns + BF16_STEP - 1) / BF16_STEP;
     size_t groups = (panel->place.rows + 2 * GROUP_ROWS - 1) / (2 * GROUP_ROWS); /* pairs of them */
-    struct bf16_ahead ahead = bf16_ahead_of(task, &panel->place, (count + 1) / 2 * groups * steps);
+    struct cpu_place next = bf16_place_after(task, &panel->place, PANEL_COLUMNS);
+    struct cpu_ahead ahead = {0}; /* whole rows the processor fetches best by itself */
+    if (!panel->is_direct)
+        ahead = cpu_ahead_of(task->w, &next, (count + 1) / 2 * groups * steps);
     struct amx_block block = {
         .row_bytes = panel->is_direct ? task->w->row_bytes : 64,
         .step_bytes = panel->is_direct ? 64 : TILE_BYTES,
@@ -202,12 +203,10 @@ static void multiply_tiles(const struct amx_panel *panel) {
         .is_first = column == 0,
         .ahead = &ahead,
     };
-    if (panel->is_direct)
-        ahead.total = 0; /* such long rows the processor fetches best by itself */
     for (size_t tile = 0; tile < count; tile += 2) {
         size_t tiles = count - tile >= 2 ? 2 : 1;
         for (size_t t = 0; t < tiles; t++)
-            block.x[t] = task->packed + (tile + t) * stride + column / 2 * SL_LANES;
+            block.x[t] = task->pairs + (tile + t) * stride + column / 2 * SL_LANES;
         multiply_groups(panel, tile, tiles, &block);
     }
 }
@@ -219,7 +218,7 @@ static void multiply_loaded(struct amx_panel *panel) {
     for (place->column = 0; place->column < panel->task->w->columns;
          place->column += PANEL_COLUMNS) {
         size_t rest = panel->task->w->columns - place->column;
-        panel->count = rest < PANEL_COLUMNS ? rest : PANEL_COLUMNS;
+        panel->place.columns = rest < PANEL_COLUMNS ? rest : PANEL_COLUMNS;
         load_panel(panel);
         multiply_tiles(panel);
     }
@@ -229,7 +228,7 @@ static void multiply_loaded(struct amx_panel *panel) {
 static void multiply_direct(struct amx_panel *panel) {
     panel->is_direct = true;
     panel->place.column = 0;
-    panel->count = panel->task->w->columns;
+    panel->place.columns = panel->task->w->columns;
     multiply_tiles(panel);
 }
 
@@ -239,7 +238,6 @@ AMX static void product(const struct cpu_product *task, size_t first, size_t cou
     bool has_tiles = w->dtype == DTYPE_BF16 && w->columns % BF16_STEP == 0 && w->columns > 0;
     struct amx_panel panel = {.task = task, .memory = (uint8_t *)scratch};
     struct cpu_place *place = &panel.place;
-    place->columns = PANEL_COLUMNS;
     configure();
     for (size_t row = first; row < first + count; row += PANEL_ROWS) {
         size_t rest = first + count - row, rows = rest < PANEL_ROWS ? rest : PANEL_ROWS;
@@ -270,6 +268,7 @@ const struct cpu_products cpu_products_amx = {
     .pack = bf16_pack,
     .product = product,
     .item_rows = PANEL_ROWS,
+    .step_rows = GROUP_ROWS,
 };
 
 #endif

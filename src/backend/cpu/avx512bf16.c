@@ -14,8 +14,9 @@
 
 /* Rows of a panel are a cache line longer than their 512 bytes, as in kernels.h. */
 #define ROW_BYTES (SL_CHAIN * 2 + CACHE_LINE)
+#define ITEM_ROWS ((size_t)48) /* of a panel, which is an item */
 #define PART_ROWS ((size_t)12)
-#define DECODED_AT (CPU_PANEL_ROWS * ROW_BYTES) /* in scratch, behind the panel */
+#define DECODED_AT (ITEM_ROWS * ROW_BYTES) /* in scratch, behind the panel */
 
 /* Some rows of a panel times one or two tiles. */
 struct part {
@@ -24,13 +25,12 @@ struct part {
     float *y[2];          /* [rows, 16] */
     size_t pairs, rows;
     bool is_first;
-    struct bf16_ahead *ahead;
+    struct cpu_ahead *ahead; /* asks for something with every pair */
 };
 
 /* rows and tiles are constants; rows past part->rows are computed and not stored. */
 BF16_INLINE void multiply_rows(const struct part *part, size_t rows, size_t tiles) {
-    struct bf16_ahead ahead = *part->ahead;
-    size_t share = bf16_share(&ahead);
+    struct cpu_ahead ahead = *part->ahead;
     __m512 chain[PART_ROWS][2];
     BF16_UNROLL
     for (size_t r = 0; r < rows; r++)
@@ -41,8 +41,7 @@ BF16_INLINE void multiply_rows(const struct part *part, size_t rows, size_t tile
     const uint32_t *x0 = part->x[0], *x1 = part->x[1];
     for (size_t p = 0; p < part->pairs; p++, w += 4, x0 += SL_LANES, x1 += SL_LANES) {
         __m512i lanes[2];
-        if (p < share)
-            bf16_ask(&ahead);
+        cpu_ahead_step(&ahead);
         lanes[0] = _mm512_load_si512(x0);
         if (tiles == 2)
             lanes[1] = _mm512_load_si512(x1);
@@ -56,8 +55,6 @@ BF16_INLINE void multiply_rows(const struct part *part, size_t rows, size_t tile
                 chain[r][t] = _mm512_dpbf16_ps(chain[r][t], weights, (__m512bh)lanes[t]);
         }
     }
-    for (size_t p = part->pairs; p < share; p++)
-        bf16_ask(&ahead);
     *part->ahead = ahead;
     BF16_UNROLL
     for (size_t r = 0; r < rows; r++)
@@ -86,24 +83,22 @@ BF16 static void multiply_one(const struct part *part) {
         multiply_rows(part, 8, 1);
 }
 
-/* A panel of rows row .. row + rows times all tiles. */
-static void multiply_tiles(const struct cpu_product *task, size_t row, size_t rows, size_t column,
+/* A panel times all tiles. */
+static void multiply_tiles(const struct cpu_product *task, const struct cpu_place *place,
                            const uint8_t *panel) {
-    size_t tiles = act_tiles(task->x->tokens), parts = (rows + PART_ROWS - 1) / PART_ROWS;
-    size_t rest = task->w->columns - column, stride = cpu_pairs(task->x->features) * SL_LANES;
-    struct cpu_place place = {.row = row, .rows = rows, .column = column, .columns = SL_CHAIN};
-    struct bf16_ahead ahead = bf16_ahead_of(task, &place, (tiles + 1) / 2 * parts);
-    struct part part = {.pairs = ((rest < SL_CHAIN ? rest : SL_CHAIN) + 1) / 2,
-                        .is_first = column == 0,
-                        .ahead = &ahead};
+    size_t tiles = act_tiles(task->x->tokens), parts = (place->rows + PART_ROWS - 1) / PART_ROWS;
+    size_t stride = cpu_pairs(task->x->features) * SL_LANES, pairs = (place->columns + 1) / 2;
+    struct cpu_place next = bf16_place_after(task, place, SL_CHAIN);
+    struct cpu_ahead ahead = cpu_ahead_of(task->w, &next, (tiles + 1) / 2 * parts * pairs);
+    struct part part = {.pairs = pairs, .is_first = place->column == 0, .ahead = &ahead};
     for (size_t tile = 0; tile < tiles; tile += 2) {
         size_t other = tile + 1 < tiles ? tile + 1 : tile;
-        part.x[0] = task->packed + tile * stride + column / 2 * SL_LANES;
-        part.x[1] = task->packed + other * stride + column / 2 * SL_LANES;
-        for (size_t at = 0; at < rows; at += PART_ROWS) {
-            size_t feature = (task->first_row + row + at) * SL_LANES;
+        part.x[0] = task->pairs + tile * stride + place->column / 2 * SL_LANES;
+        part.x[1] = task->pairs + other * stride + place->column / 2 * SL_LANES;
+        for (size_t at = 0; at < place->rows; at += PART_ROWS) {
+            size_t feature = (task->first_row + place->row + at) * SL_LANES;
             part.w = panel + at * ROW_BYTES;
-            part.rows = rows - at < PART_ROWS ? rows - at : PART_ROWS;
+            part.rows = place->rows - at < PART_ROWS ? place->rows - at : PART_ROWS;
             part.y[0] = act_tile(task->y, tile) + feature;
             part.y[1] = act_tile(task->y, other) + feature;
             if (other != tile)
@@ -123,17 +118,20 @@ static void product(const struct cpu_product *task, size_t first, size_t count, 
     }
     struct bf16_row load = {
         .w = w, .decoded = (float *)(void *)(panel + DECODED_AT), .stride = CACHE_LINE};
-    for (size_t row = first; row < first + count; row += CPU_PANEL_ROWS) {
-        size_t rest = first + count - row, rows = rest < CPU_PANEL_ROWS ? rest : CPU_PANEL_ROWS;
-        for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
-            load.column = column;
-            load.count = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
-            for (size_t r = 0; r < rows; r++) {
+    for (size_t row = first; row < first + count; row += ITEM_ROWS) {
+        size_t rest = first + count - row;
+        struct cpu_place place = {.row = row, .rows = rest < ITEM_ROWS ? rest : ITEM_ROWS};
+        for (; place.column < w->columns; place.column += SL_CHAIN) {
+            rest = w->columns - place.column;
+            place.columns = rest < SL_CHAIN ? rest : SL_CHAIN;
+            load.column = place.column;
+            load.count = place.columns;
+            for (size_t r = 0; r < place.rows; r++) {
                 load.row = row + r;
                 load.out = panel + r * ROW_BYTES;
                 bf16_load_row(&load);
             }
-            multiply_tiles(task, row, rows, column, panel);
+            multiply_tiles(task, &place, panel);
         }
     }
 }
@@ -155,7 +153,10 @@ const struct cpu_products cpu_products_avx512bf16 = {
     .is_available = is_available,
     .pack = pack,
     .product = product,
-    .item_rows = CPU_PANEL_ROWS,
+    .item_rows = ITEM_ROWS,
+    .step_rows = PART_ROWS,
+    .few_tokens = BF16_FEW_MAX,
+    .few_rows = 16,
 };
 
 #endif

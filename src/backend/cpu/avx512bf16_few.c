@@ -160,7 +160,7 @@ BF16_INLINE void multiply_group(struct few_run *run, size_t tokens) {
         sum[t] = _mm512_setzero_ps();
     for (size_t column = 0; column < task->w->columns; column += SL_CHAIN) {
         size_t rest = task->w->columns - column;
-        struct block block = {.x = task->packed + column / 2 * tokens,
+        struct block block = {.x = task->pairs + column / 2 * tokens,
                               .columns = rest < SL_CHAIN ? rest : SL_CHAIN};
         find_rows(run, column, &block);
         multiply_block(&block, tokens, chain);

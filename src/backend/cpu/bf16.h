@@ -29,50 +29,28 @@ struct bf16_row {
     size_t stride;
 };
 
-/* The weights of the panel that comes next, asked for line by line between multiplications: many
- * at once would only wait for each other, and the multiplications for them. */
-struct bf16_ahead {
-    const uint8_t *at;    /* the next line */
-    size_t left, in_row;  /* lines of this row that are left, and lines of a row */
-    size_t to_next_row;   /* bytes from the last line of a row to the first of the next */
-    size_t total, a_step; /* lines of the panel that are left, and the share of a step */
-};
-
-/* The panel after that of a place, which is multiplied in so many steps. */
-static inline struct bf16_ahead bf16_ahead_of(const struct cpu_product *task,
-                                              const struct cpu_place *place, size_t steps) {
-    struct cpu_prefetch next = cpu_prefetch_after(task, place);
-    size_t in_row = (next.block_bytes + CACHE_LINE - 1) / CACHE_LINE, total = next.rows * in_row;
-    return (struct bf16_ahead){
-        .at = next.at,
-        .left = in_row,
-        .in_row = in_row,
-        .to_next_row = next.row_bytes - (in_row - 1) * CACHE_LINE,
-        .total = total,
-        .a_step = (total + steps - 1) / steps,
-    };
-}
-
-/* Asks for one line. */
-static inline __attribute__((always_inline)) void bf16_ask(struct bf16_ahead *ahead) {
-    __builtin_prefetch(ahead->at, 0, 2);
-    bool is_last = --ahead->left == 0;
-    ahead->at += is_last ? ahead->to_next_row : CACHE_LINE;
-    ahead->left = is_last ? ahead->in_row : ahead->left;
-}
-
-/* How many lines the next step asks for; they count as asked for. */
-static inline size_t bf16_share(struct bf16_ahead *ahead) {
-    size_t share = ahead->total < ahead->a_step ? ahead->total : ahead->a_step;
-    ahead->total -= share;
-    return share;
+/* What comes after a place that is `columns` wide unless the matrix ends: the next columns of its
+ * rows, or the first ones of those that this worker probably does next. */
+static inline struct cpu_place bf16_place_after(const struct cpu_product *task,
+                                                const struct cpu_place *place, size_t columns) {
+    struct cpu_place next = *place;
+    next.column += place->columns;
+    if (next.column >= task->w->columns) {
+        next.column = 0;
+        next.row += task->rows_ahead;
+    }
+    size_t rows = next.row < task->w->rows ? task->w->rows - next.row : 0;
+    next.rows = rows < place->rows ? rows : place->rows;
+    size_t rest = task->w->columns - next.column;
+    next.columns = rest < columns ? rest : columns;
+    return next;
 }
 
 /* bf16_pack.c */
 void bf16_load_row(const struct bf16_row *row);
 void bf16_pack(const struct act *x, size_t tile, size_t first, size_t count, uint32_t *words);
 
-/* Products for 1 to BF16_FEW_MAX tokens, lanes along outputs; packed begins with words
+/* Products for 1 to BF16_FEW_MAX tokens, lanes along outputs; task->pairs begins with words
  * [pairs, tokens]. avx512bf16_few.c */
 #define BF16_FEW_MAX ((size_t)8)
 void bf16_pack_few(const struct act *x, size_t first, size_t count, uint32_t *words);

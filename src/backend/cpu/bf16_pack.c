@@ -5,7 +5,7 @@
 
 #ifdef __x86_64__
 
-#include "backend/cpu/avx2.h"
+#include "backend/cpu/avx512.h"
 
 #include <immintrin.h>
 
@@ -58,7 +58,7 @@ BF16 void bf16_load_row(const struct bf16_row *row) {
                                _mm512_maskz_loadu_epi16(lanes_left(row->count, k), from + 2 * k));
         return;
     }
-    cpu_decode(&avx2_decoders, w, row->row, row->column, row->count, row->decoded);
+    cpu_decode(&avx512_decoders, w, row->row, row->column, row->count, row->decoded);
     for (size_t k = 0; k < row->count; k += BF16_STEP, out += row->stride) {
         __mmask32 lanes = lanes_left(row->count, k);
         __m512 low = _mm512_maskz_loadu_ps((__mmask16)lanes, row->decoded + k);

@@ -99,7 +99,8 @@ const struct cpu_products cpu_products_avx512bf16_scalar = {
     .isa = "scalar",
     .is_available = always,
     .product = avx512bf16_scalar,
-    .item_rows = CPU_PANEL_ROWS,
+    .item_rows = CPU_ITEM_ROWS,
+    .step_rows = 1,
 };
 
 const struct cpu_products cpu_products_amx_scalar = {
@@ -107,5 +108,6 @@ const struct cpu_products cpu_products_amx_scalar = {
     .isa = "scalar",
     .is_available = always,
     .product = amx_scalar,
-    .item_rows = CPU_PANEL_ROWS,
+    .item_rows = CPU_ITEM_ROWS,
+    .step_rows = 1,
 };

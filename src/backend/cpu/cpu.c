@@ -9,6 +9,7 @@
 static const struct cpu_kernels *const instruction_sets[] = {
 /* Best first. */
 #ifdef __x86_64__
+    &cpu_kernels_avx512,
     &cpu_kernels_avx2,
 #endif
     &cpu_kernels_scalar,
@@ -86,9 +87,14 @@ static const struct backend_ops ops = {
     .free = cpu_free,
 };
 
+const struct cpu_kernels *cpu_kernels_at(size_t index) {
+    size_t count = sizeof instruction_sets / sizeof *instruction_sets;
+    return index < count ? instruction_sets[index] : NULL;
+}
+
 static enum status choose_isa(const char *name, const struct cpu_kernels **out, struct error *err) {
-    for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
-        const struct cpu_kernels *kernels = instruction_sets[i];
+    const struct cpu_kernels *kernels;
+    for (size_t i = 0; (kernels = cpu_kernels_at(i)) != NULL; i++) {
         if (name && strcmp(kernels->isa, name) != 0)
             continue;
         if (kernels->is_available()) {
@@ -148,7 +154,8 @@ enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct bac
 }
 
 size_t backend_cpu_scratch_bytes(size_t threads) {
-    return threads * CPU_SCRATCH_FLOATS * sizeof(float) + CACHE_LINE; /* to align it */
+    return (threads * CPU_SCRATCH_FLOATS + CPU_PACKED_FLOATS) * sizeof(float) +
+           CACHE_LINE; /* to align it */
 }
 
 size_t backend_cpu_packed_bytes(const char *kernels, size_t features, size_t tokens) {
@@ -184,13 +191,13 @@ enum status backend_cpu_new(const struct backend_options *options, struct backen
                  .isa = products ? products->isa : kernels->isa,
                  .team = options->team},
         .kernels = kernels,
-        .products = {.product = kernels->product, .item_rows = CPU_PANEL_ROWS},
         .threads = threads,
         .memory = memory,
         .scratch = (float *)(void *)start,
-        .packed = packed > 0 ? (uint32_t *)(void *)(start + (scratch - CACHE_LINE)) : NULL,
-        .packed_words = packed / sizeof(uint32_t),
+        .pairs = packed > 0 ? (uint32_t *)(void *)(start + (scratch - CACHE_LINE)) : NULL,
+        .pair_words = packed / sizeof(uint32_t),
     };
+    cpu->packed = cpu->scratch + threads * CPU_SCRATCH_FLOATS;
     if (products)
         cpu->products = *products;
     *out = &cpu->base;

@@ -3,7 +3,7 @@
 #ifndef SLUICE_BACKEND_CPU_PARITY_H
 #define SLUICE_BACKEND_CPU_PARITY_H
 
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "base/cpu.h"
 #include "base/num.h"
 
@@ -66,12 +66,23 @@ static inline void parity_backend_free(struct backend *backend) {
     team_free(team);
 }
 
-/* Ends the test as skipped where the processor has no AVX2. */
-static inline void parity_need_avx2(void) {
-    if (!cpu_get()->has_avx2_fma) {
-        print_message("skipped: this processor has no AVX2, FMA and F16C\n");
-        skip();
+/* Calls check for every instruction set of this build that the processor has, but the scalar
+ * reference; names those that it lacks, and ends the test as skipped when it lacks all. */
+static inline void parity_each_set(void (*check)(const struct cpu_kernels *set)) {
+    const struct cpu_kernels *set;
+    size_t checked = 0;
+    for (size_t i = 0; (set = cpu_kernels_at(i)) != NULL; i++) {
+        if (set == &cpu_kernels_scalar)
+            continue;
+        if (!set->is_available()) {
+            print_message("skipped: this processor cannot run the '%s' kernels\n", set->isa);
+            continue;
+        }
+        check(set);
+        checked++;
     }
+    if (checked == 0)
+        skip();
 }
 
 /* All lanes, those past the last token too. */
