@@ -153,18 +153,19 @@ static struct shape random_shape(uint64_t *state) {
     return shape;
 }
 
-static void avx2_attention_has_the_bits_of_scalar(void **test) {
+static void vector_attention_has_the_bits_of_scalar(void **test) {
     (void)test;
-    parity_need_avx2();
+    parity_need_vectors();
     uint64_t state = 11;
-    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 2);
+    struct backend *scalar = parity_backend("scalar", 1),
+                   *vectors = parity_backend(PARITY_VECTORS, 2);
     for (int i = 0; i < 40; i++) {
         struct shape shape = random_shape(&state);
         struct scene scene = scene_new(&shape, &state);
         scene.args.cap = i % 3 == 0 ? 2.5f : 0.0f;
         struct act other = parity_act(scene.out.features, shape.tokens, &state);
         attend(scalar, &scene, &scene.out);
-        attend(avx2, &scene, &other);
+        attend(vectors, &scene, &other);
         for (size_t f = 0; f < other.features; f++) /* no garbage came in */
             assert_true(*act_at(&other, f, 0) == *act_at(&other, f, 0));
         parity_assert_acts(&scene.out, &other, "attention");
@@ -172,14 +173,15 @@ static void avx2_attention_has_the_bits_of_scalar(void **test) {
         scene_free(&scene);
     }
     parity_backend_free(scalar);
-    parity_backend_free(avx2);
+    parity_backend_free(vectors);
 }
 
-static void avx2_attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
+static void vector_attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
     (void)test;
-    parity_need_avx2();
+    parity_need_vectors();
     uint64_t state = 12;
-    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 1);
+    struct backend *scalar = parity_backend("scalar", 1),
+                   *vectors = parity_backend(PARITY_VECTORS, 1);
     for (int i = 0; i < 20; i++) {
         struct shape shape = random_shape(&state);
         struct scene scene = scene_new(&shape, &state);
@@ -191,13 +193,13 @@ static void avx2_attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
             put(&scene.kv, page_of(&scene, parity_below(&state, POSITIONS)),
                 parity_below(&state, 16), parity_below(&state, 2) ? NAN : -INFINITY);
         attend(scalar, &scene, &scene.out);
-        attend(avx2, &scene, &other);
+        attend(vectors, &scene, &other);
         parity_assert_acts(&scene.out, &other, "special");
         act_release(&other);
         scene_free(&scene);
     }
     parity_backend_free(scalar);
-    parity_backend_free(avx2);
+    parity_backend_free(vectors);
 }
 
 /* softmax(scale q K) V in double over positions max(0, p - window + 1) .. p. */
@@ -324,8 +326,8 @@ static void bits_do_not_depend_on_company_threads_and_later_positions(void **tes
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(avx2_attention_has_the_bits_of_scalar),
-        cmocka_unit_test(avx2_attention_agrees_on_nan_infinity_and_huge_scores),
+        cmocka_unit_test(vector_attention_has_the_bits_of_scalar),
+        cmocka_unit_test(vector_attention_agrees_on_nan_infinity_and_huge_scores),
         cmocka_unit_test(attention_is_near_the_softmax_in_double),
         cmocka_unit_test(equal_scores_give_the_mean_of_the_window),
         cmocka_unit_test(bits_do_not_depend_on_company_threads_and_later_positions),

@@ -11,6 +11,9 @@ static const struct cpu_kernels *const instruction_sets[] = {
 #ifdef __x86_64__
     &cpu_kernels_avx2,
 #endif
+#ifdef __aarch64__
+    &cpu_kernels_neon,
+#endif
     &cpu_kernels_scalar,
 };
 

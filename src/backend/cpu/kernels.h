@@ -68,7 +68,7 @@ struct cpu_rope {
 };
 
 struct cpu_kernels {
-    const char *isa; /* "scalar", "avx2" */
+    const char *isa; /* "scalar", "avx2", "neon" */
     bool (*is_available)(void);
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
@@ -91,6 +91,9 @@ struct cpu_kernels {
 extern const struct cpu_kernels cpu_kernels_scalar;
 #ifdef __x86_64__
 extern const struct cpu_kernels cpu_kernels_avx2;
+#endif
+#ifdef __aarch64__
+extern const struct cpu_kernels cpu_kernels_neon;
 #endif
 
 struct cpu_backend {

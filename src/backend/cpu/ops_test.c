@@ -4,17 +4,17 @@
 
 /* The same operation on copies of the same act by both sets must give the same bits. */
 struct pair {
-    struct backend *scalar, *avx2;
+    struct backend *scalar, *vectors;
 };
 
 static struct pair pair_new(void) {
-    parity_need_avx2();
-    return (struct pair){parity_backend("scalar", 1), parity_backend("avx2", 3)};
+    parity_need_vectors();
+    return (struct pair){parity_backend("scalar", 1), parity_backend(PARITY_VECTORS, 3)};
 }
 
 static void pair_free(struct pair *pair) {
     parity_backend_free(pair->scalar);
-    parity_backend_free(pair->avx2);
+    parity_backend_free(pair->vectors);
 }
 
 static struct act copy_of(const struct act *act) {
@@ -40,7 +40,7 @@ static void run_all(struct backend *backend, const struct act *x, const float *v
     backend->ops->scale(backend, 0.125f, 30.0f, &out[7]);
 }
 
-static void avx2_operations_have_the_bits_of_scalar(void **test) {
+static void vector_operations_have_the_bits_of_scalar(void **test) {
     (void)test;
     struct pair pair = pair_new();
     uint64_t state = 21;
@@ -59,7 +59,7 @@ static void avx2_operations_have_the_bits_of_scalar(void **test) {
                                    .sines = parity_act(half, tokens, &state),
                                    .is_interleaved = i % 3 == 0};
         run_all(pair.scalar, &x, vector, &table, one);
-        run_all(pair.avx2, &x, vector, &table, two);
+        run_all(pair.vectors, &x, vector, &table, two);
         for (size_t n = 0; n < 8; n++) {
             parity_assert_acts(&one[n], &two[n], "operation");
             act_release(&one[n]);
@@ -67,7 +67,7 @@ static void avx2_operations_have_the_bits_of_scalar(void **test) {
         }
         uint32_t best_one[40], best_two[40];
         pair.scalar->ops->argmax(pair.scalar, &x, best_one);
-        pair.avx2->ops->argmax(pair.avx2, &x, best_two);
+        pair.vectors->ops->argmax(pair.vectors, &x, best_two);
         assert_memory_equal(best_one, best_two, tokens * sizeof *best_one);
         act_release(&table.cosines);
         act_release(&table.sines);
@@ -298,8 +298,8 @@ static void argmax_takes_the_first_largest_number(void **test) {
         {-0.0f, 0, -1, 0},    {-INFINITY, NAN, INFINITY, INFINITY},
     };
     static const uint32_t expected[] = {1, 3, 0, 1, 0, 2};
-    const char *sets[] = {"scalar", "avx2"};
-    for (size_t s = 0; s < (cpu_get()->has_avx2_fma ? 2 : 1); s++) {
+    const char *sets[] = {"scalar", PARITY_VECTORS};
+    for (size_t s = 0; s < (parity_has_vectors() ? 2 : 1); s++) {
         struct backend *backend = parity_backend(sets[s], 2);
         struct act x = parity_act(4, 20, &state);
         uint32_t out[21];
@@ -318,7 +318,7 @@ static void argmax_takes_the_first_largest_number(void **test) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(avx2_operations_have_the_bits_of_scalar),
+        cmocka_unit_test(vector_operations_have_the_bits_of_scalar),
         cmocka_unit_test(rms_norm_is_near_the_formula_in_double),
         cmocka_unit_test(silu_mul_and_add_are_near_their_formulas),
         cmocka_unit_test(gelu_mul_and_scale_are_near_their_formulas),

@@ -59,9 +59,23 @@ static inline void parity_backend_free(struct backend *backend) {
     team_free(team);
 }
 
-/* Ends the test as skipped where the processor has no AVX2. */
-static inline void parity_need_avx2(void) {
-    if (!cpu_get()->has_avx2_fma) {
+/* The instruction set of this build beside the scalar reference, its decoders, and whether this
+ * processor has it. */
+#ifdef __aarch64__
+#define PARITY_VECTORS "neon"
+#define PARITY_DECODERS neon_decoders
+#else
+#define PARITY_VECTORS "avx2"
+#define PARITY_DECODERS avx2_decoders
+#endif
+
+static inline bool parity_has_vectors(void) {
+    return cpu_get()->has_avx2_fma || cpu_get()->has_neon;
+}
+
+/* Ends the test as skipped where it has not. */
+static inline void parity_need_vectors(void) {
+    if (!parity_has_vectors()) {
         print_message("skipped: this processor has no AVX2, FMA and F16C\n");
         skip();
     }

@@ -2,6 +2,7 @@
  * chain written out here and against sums in double, and that nothing but the weights and a token's
  * own activations matters. */
 #include "backend/cpu/avx2.h"
+#include "backend/cpu/neon.h"
 #include "backend/cpu/parity.h"
 
 enum { CASES = 40 };
@@ -35,34 +36,36 @@ static void compare_product(enum dtype dtype, bool is_special, struct backend *a
     parity_weights_free(&w);
 }
 
-static void avx2_product_has_the_bits_of_scalar(void **test) {
+static void vector_product_has_the_bits_of_scalar(void **test) {
     (void)test;
-    parity_need_avx2();
+    parity_need_vectors();
     uint64_t state = 1;
-    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 2);
+    struct backend *scalar = parity_backend("scalar", 1),
+                   *vectors = parity_backend(PARITY_VECTORS, 2);
     for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
         for (int i = 0; i < CASES; i++)
-            compare_product(dtype, false, scalar, avx2, &state);
+            compare_product(dtype, false, scalar, vectors, &state);
     parity_backend_free(scalar);
-    parity_backend_free(avx2);
+    parity_backend_free(vectors);
 }
 
-static void avx2_product_agrees_on_nan_infinity_and_subnormals(void **test) {
+static void vector_product_agrees_on_nan_infinity_and_subnormals(void **test) {
     (void)test;
-    parity_need_avx2();
+    parity_need_vectors();
     uint64_t state = 2;
-    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 2);
+    struct backend *scalar = parity_backend("scalar", 1),
+                   *vectors = parity_backend(PARITY_VECTORS, 2);
     for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
         for (int i = 0; i < CASES / 4; i++)
-            compare_product(dtype, true, scalar, avx2, &state);
+            compare_product(dtype, true, scalar, vectors, &state);
     parity_backend_free(scalar);
-    parity_backend_free(avx2);
+    parity_backend_free(vectors);
 }
 
-#ifdef __x86_64__
-static void avx2_decoders_give_the_values_of_the_format(void **test) {
+#if defined(__x86_64__) || defined(__aarch64__)
+static void vector_decoders_give_the_values_of_the_format(void **test) {
     (void)test;
-    parity_need_avx2();
+    parity_need_vectors();
     uint64_t state = 3;
     float expected[600], got[600];
     for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
@@ -71,7 +74,7 @@ static void avx2_decoders_give_the_values_of_the_format(void **test) {
             columns = columns > 600 ? 512 : columns;
             struct view w = parity_weights(dtype, 1, columns, true, &state);
             view_decode(&w, 0, 0, columns, expected);
-            cpu_decode(&avx2_decoders, &w, 0, 0, columns, got);
+            cpu_decode(&PARITY_DECODERS, &w, 0, 0, columns, got);
             for (size_t k = 0; k < columns; k++)
                 if (!parity_same(expected[k], got[k]))
                     fail_msg("%s: value %zu of %zu: %a, not %a", dtype_get(dtype)->name, k, columns,
@@ -85,8 +88,8 @@ static void avx2_decoders_give_the_values_of_the_format(void **test) {
 static void product_is_the_promised_chain(void **test) {
     (void)test;
     uint64_t state = 4;
-    const char *sets[] = {"scalar", "avx2"};
-    for (size_t s = 0; s < (cpu_get()->has_avx2_fma ? 2 : 1); s++) {
+    const char *sets[] = {"scalar", PARITY_VECTORS};
+    for (size_t s = 0; s < (parity_has_vectors() ? 2 : 1); s++) {
         struct backend *backend = parity_backend(sets[s], 1);
         for (size_t tokens = 1; tokens <= 18; tokens += 3) {
             struct view w = parity_weights(DTYPE_BF16, 7, 700, false, &state);
@@ -217,10 +220,10 @@ static void bits_do_not_depend_on_threads_and_pieces(void **test) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(avx2_product_has_the_bits_of_scalar),
-        cmocka_unit_test(avx2_product_agrees_on_nan_infinity_and_subnormals),
-#ifdef __x86_64__
-        cmocka_unit_test(avx2_decoders_give_the_values_of_the_format),
+        cmocka_unit_test(vector_product_has_the_bits_of_scalar),
+        cmocka_unit_test(vector_product_agrees_on_nan_infinity_and_subnormals),
+#if defined(__x86_64__) || defined(__aarch64__)
+        cmocka_unit_test(vector_decoders_give_the_values_of_the_format),
 #endif
         cmocka_unit_test(product_is_the_promised_chain),
         cmocka_unit_test(product_is_near_the_sum_in_double),
