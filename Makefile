@@ -16,6 +16,11 @@ CPPFLAGS += -D_GNU_SOURCE -Isrc
 CFLAGS += -std=c17 $(OPT) $(WARN) -ffp-contract=off -fno-math-errno -pthread $(SANITIZE)
 LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lpcre2-8 -lm
+# Libraries of another machine, unpacked by tools/cross.sh.
+ifneq ($(ROOT),)
+CPPFLAGS += -isystem $(ROOT)/usr/include
+LDFLAGS += -L$(ROOT)/usr/lib/aarch64-linux-gnu -Wl,-rpath,$(abspath $(ROOT))/usr/lib/aarch64-linux-gnu
+endif
 
 sources = $(filter-out %_test.c %_fuzz.c %_bench.c src/cli/main.c,$(wildcard src/$(1)/*.c src/$(1)/*/*.c))
 objects = $(patsubst src/%.c,$(BUILD)/%.o,$(call sources,$(1)))
@@ -33,7 +38,7 @@ say = @echo "  $(1)	$(patsubst $(BUILD)/%,%,$@)";
 MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all tests demo check check-deep fuzz bench clean
+.PHONY: all tests cross demo check check-deep fuzz bench clean
 all: $(BUILD)/sluice
 
 $(BUILD)/sluice: $(BUILD)/cli/main.o $(call archives,cli)
@@ -58,6 +63,12 @@ $(BUILD)/%.o: src/%.c
 	$(call say,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 tests: $(TESTS)
+
+# The program and the tests for aarch64, to be run by qemu-aarch64 -L /usr/aarch64-linux-gnu.
+cross:
+	tools/cross.sh build/aarch64/root
+	$(MAKE) -j$(JOBS) CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar BUILD=build/aarch64 \
+	    ROOT=build/aarch64/root all tests
 
 # Installs what is missing, builds, fetches a real instruct model and answers real rows with it.
 demo:
