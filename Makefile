@@ -17,9 +17,9 @@ CFLAGS += -std=c17 $(OPT) $(WARN) -ffp-contract=off -fno-math-errno -pthread $(S
 LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lpcre2-8 -lm
 # Libraries of another machine, unpacked by tools/cross.sh.
-ifneq ($(ROOT),)
-CPPFLAGS += -isystem $(ROOT)/usr/include
-LDFLAGS += -L$(ROOT)/usr/lib/aarch64-linux-gnu -Wl,-rpath,$(abspath $(ROOT))/usr/lib/aarch64-linux-gnu
+ifneq ($(CROSS_ROOT),)
+CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include
+LDFLAGS += -L$(CROSS_ROOT)/usr/lib/aarch64-linux-gnu -Wl,-rpath,$(abspath $(CROSS_ROOT))/usr/lib/aarch64-linux-gnu
 endif
 
 sources = $(filter-out %_test.c %_fuzz.c %_bench.c src/cli/main.c,$(wildcard src/$(1)/*.c src/$(1)/*/*.c))
@@ -69,7 +69,7 @@ CROSS := build/aarch64
 cross:
 	tools/cross.sh $(CROSS)/root
 	$(MAKE) -j$(JOBS) CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar BUILD=$(CROSS) \
-	    ROOT=$(CROSS)/root all tests
+	    CROSS_ROOT=$(CROSS)/root all tests
 
 # Installs what is missing, builds, fetches a real instruct model and answers real rows with it.
 demo:
