@@ -1,9 +1,9 @@
-/* Attention of the vector sets: up to four query heads that share a key/value head go through its
- * pages together, so that keys and values are loaded and widened once for all of them.
+/* Attention beside its arithmetic: up to four query heads that share a key/value head go through
+ * its pages together, so that keys and values are loaded and widened once for all of them.
  *
- * heads.c walks the pages in batches; a set brings one function for each KV format and number of
- * heads, which takes a batch into the running softmax. Orders of summing are those of backend.h:
- * sums of shares and of values run in the order of positions. */
+ * heads.c knows no instruction; it walks the pages in batches, and a set brings one function for
+ * each KV format and number of heads, which takes a batch into the running softmax. Orders of
+ * summing are those of backend.h: sums of shares and of values run in the order of positions. */
 #ifndef SLUICE_BACKEND_CPU_HEADS_H
 #define SLUICE_BACKEND_CPU_HEADS_H
 
