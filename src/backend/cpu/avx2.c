@@ -12,6 +12,8 @@
 static const struct cpu_panel_set panels = {
     .decoders = &avx2_decoders,
     .multiply = avx2_multiply,
+    .rows = 12,
+    .tiles = 1,
 };
 
 static bool avx2_is_available(void) {
@@ -29,6 +31,7 @@ static void avx2_product(const struct cpu_product *task, size_t first, size_t co
 const struct cpu_kernels cpu_kernels_avx2 = {
     .isa = "avx2",
     .is_available = avx2_is_available,
+    .decoders = &avx2_decoders,
     .product = avx2_product,
     .attend = avx2_attend,
     .rms_norm = lanes_rms_norm,

@@ -31,6 +31,9 @@ void avx2_multiply(const struct cpu_panel *panel);
 #define AVX2_FEW_MAX ((size_t)4)
 void avx2_few(const struct cpu_product *task, size_t first, size_t count, float *scratch);
 /* avx2_attention.c */
-void avx2_attend(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+void avx2_attend(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
+/* Features d .. d + 16 of the keys of a page, by position: where keys serve as values. */
+void avx2_turn(const uint8_t *keys, size_t d, enum kv_dtype dtype,
+               float turned[SL_PAGE_TOKENS][SL_LANES]);
 
 #endif

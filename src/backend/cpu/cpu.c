@@ -9,6 +9,7 @@
 static const struct cpu_kernels *const instruction_sets[] = {
 /* Best first. */
 #ifdef __x86_64__
+    &cpu_kernels_avx512,
     &cpu_kernels_avx2,
 #endif
 #ifdef __aarch64__
@@ -69,9 +70,14 @@ static enum status check_kernel_set(const char *name, struct error *err) {
                      "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx", name);
 }
 
+const struct cpu_kernels *cpu_kernels_at(size_t index) {
+    size_t count = sizeof instruction_sets / sizeof *instruction_sets;
+    return index < count ? instruction_sets[index] : NULL;
+}
+
 static enum status choose_isa(const char *name, const struct cpu_kernels **out, struct error *err) {
-    for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
-        const struct cpu_kernels *kernels = instruction_sets[i];
+    const struct cpu_kernels *kernels;
+    for (size_t i = 0; (kernels = cpu_kernels_at(i)) != NULL; i++) {
         if (name && strcmp(kernels->isa, name) != 0)
             continue;
         if (kernels->is_available()) {

@@ -11,6 +11,8 @@
 static const struct cpu_panel_set panels = {
     .decoders = &neon_decoders,
     .multiply = neon_multiply,
+    .rows = 12,
+    .tiles = 1,
 };
 
 static bool neon_is_available(void) {
@@ -28,6 +30,7 @@ static void neon_product(const struct cpu_product *task, size_t first, size_t co
 const struct cpu_kernels cpu_kernels_neon = {
     .isa = "neon",
     .is_available = neon_is_available,
+    .decoders = &neon_decoders,
     .product = neon_product,
     .attend = neon_attend,
     .rms_norm = lanes_rms_norm,

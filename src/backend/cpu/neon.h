@@ -78,7 +78,7 @@ void neon_multiply(const struct cpu_panel *panel);
 #define NEON_FEW_MAX ((size_t)4)
 void neon_few(const struct cpu_product *task, size_t first, size_t count, float *scratch);
 /* neon_attention.c */
-void neon_attend(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+void neon_attend(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
 
 #endif
 

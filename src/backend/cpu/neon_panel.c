@@ -45,6 +45,8 @@ NEON_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size_t
         sum[r][v] = vdupq_n_f32(0.0f);
     size_t k = 0;
     for (; k + 4 <= panel->count; k += 4, x += 4 * SL_LANES) {
+        if (k % CPU_AHEAD_COLUMNS == 0)
+            cpu_ahead_step(panel->ahead);
         NEON_UNROLL
         for (size_t r = 0; r < rows; r++)
             weights[r] = vld1q_f32(w + r * CPU_PANEL_STRIDE + k);

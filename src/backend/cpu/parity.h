@@ -3,7 +3,7 @@
 #ifndef SLUICE_BACKEND_CPU_PARITY_H
 #define SLUICE_BACKEND_CPU_PARITY_H
 
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "base/cpu.h"
 #include "base/num.h"
 
@@ -59,26 +59,23 @@ static inline void parity_backend_free(struct backend *backend) {
     team_free(team);
 }
 
-/* The instruction set of this build beside the scalar reference, its decoders, and whether this
- * processor has it. */
-#ifdef __aarch64__
-#define PARITY_VECTORS "neon"
-#define PARITY_DECODERS neon_decoders
-#else
-#define PARITY_VECTORS "avx2"
-#define PARITY_DECODERS avx2_decoders
-#endif
-
-static inline bool parity_has_vectors(void) {
-    return cpu_get()->has_avx2_fma || cpu_get()->has_neon;
-}
-
-/* Ends the test as skipped where it has not. */
-static inline void parity_need_vectors(void) {
-    if (!parity_has_vectors()) {
-        print_message("skipped: this processor has no AVX2, FMA and F16C\n");
-        skip();
+/* Calls check for every instruction set of this build that the processor has, but the scalar
+ * reference; names those that it lacks, and ends the test as skipped when it lacks all. */
+static inline void parity_each_set(void (*check)(const struct cpu_kernels *set)) {
+    const struct cpu_kernels *set;
+    size_t checked = 0;
+    for (size_t i = 0; (set = cpu_kernels_at(i)) != NULL; i++) {
+        if (set == &cpu_kernels_scalar)
+            continue;
+        if (!set->is_available()) {
+            print_message("skipped: this processor cannot run the '%s' kernels\n", set->isa);
+            continue;
+        }
+        check(set);
+        checked++;
     }
+    if (checked == 0)
+        skip();
 }
 
 /* All lanes, those past the last token too. */
