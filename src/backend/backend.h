@@ -114,14 +114,14 @@ struct backend_ops {
 struct backend {
     const struct backend_ops *ops;
     const char *kernels; /* the kernel set as plan and summary name it: "portable" */
-    const char *isa;     /* what it runs on here: "scalar", "avx2", "avx512" */
+    const char *isa;     /* what it runs on here: "scalar", "avx2", "avx512", "neon" */
     struct team *team;   /* borrowed */
 };
 
 struct backend_options {
     const char *kernels; /* "auto", "portable"; others that this build or processor lacks are
                             refused by name */
-    const char *isa;     /* NULL: the best; "scalar", "avx2", "avx512": for tests */
+    const char *isa;     /* NULL: the best; "scalar", "avx2", "avx512", "neon": for tests */
     struct team *team;
 };
 
