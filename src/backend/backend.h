@@ -134,8 +134,8 @@ struct backend {
 
 struct backend_options {
     const char *kernels; /* "portable", "avx512bf16", "amx"; NULL: "portable" */
-    const char *isa;     /* NULL: the best; "scalar" (of any kernel set), "avx2", "avx512":
-                            for tests */
+    const char *isa;     /* NULL: the best; "scalar" (of any kernel set), "avx2", "avx512",
+                            "neon": for tests */
     struct team *team;
     size_t features, tokens; /* the largest activations of a product; `portable` needs neither */
 };

@@ -388,7 +388,8 @@ static void fill_time(const struct memory *memory, struct plan *plan) {
         return;
     plan->passes = count_passes(rows, plan);
     double flops = (double)plan->threads *
-                   (cpu_get()->has_avx2_fma ? ASSUMED_FLOPS_VECTOR : ASSUMED_FLOPS_SCALAR);
+                   (cpu_get()->has_avx2_fma || cpu_get()->has_neon ? ASSUMED_FLOPS_VECTOR
+                                                                   : ASSUMED_FLOPS_SCALAR);
     double tokens = (double)(rows->prompt_tokens + rows->answer_tokens);
     plan->compute_seconds = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
     plan_time(plan);

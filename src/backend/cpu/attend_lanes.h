@@ -1,8 +1,10 @@
 /* The arithmetic of attention over vectors of 16 floats, written once and compiled for each vector
- * set of x86-64 (attend.h has what goes around it).
+ * set (attend.h has what goes around it).
  *
  * The file that includes this defines
  *   ATTEND_TARGET, ATTEND_INLINE  the attributes of its set, plain and for inlining
+ *   ATTEND_UNROLL                 before a loop whose count is a constant
+ *   ATTEND_TURN                   the function that turns keys into values (avx2.h)
  *   ATTEND_CHUNK                  queries that are computed at once, 4 to 8
  *   ATTEND_CHAINS                 vectors of 16 that find room in registers as accumulators
  *   struct lanes                  16 floats, and lanes_zero, lanes_load, lanes_store (aligned to
@@ -40,27 +42,27 @@ ATTEND_INLINE void score_block(const struct attend *attend, struct attend_page *
     struct lanes chain[ATTEND_PAGES][ATTEND_CHUNK];
     const float *query = attend->queries + d * attend->width + chunk.first;
     bool is_first = d == 0;
-    AVX2_UNROLL
+    ATTEND_UNROLL
     for (size_t p = 0; p < chunk.beside; p++)
-        AVX2_UNROLL
+        ATTEND_UNROLL
     for (size_t q = 0; q < chunk.count; q++)
         chain[p][q] = lanes_zero();
     for (; d < end; d++, query += attend->width) {
         size_t at = d * SL_PAGE_TOKENS;
-        AVX2_UNROLL
+        ATTEND_UNROLL
         for (size_t p = 0; p < chunk.beside; p++) {
             if (chunk.first == 0)
                 __builtin_prefetch(pages[p].later_keys + at * (source == SOURCE_BF16 ? 2 : 4), 0,
                                    1);
             struct lanes keys = load_keys(pages[p].keys, at, source);
-            AVX2_UNROLL
+            ATTEND_UNROLL
             for (size_t q = 0; q < chunk.count; q++)
                 chain[p][q] = lanes_fma(lanes_of(query[q]), keys, chain[p][q]);
         }
     }
-    AVX2_UNROLL
+    ATTEND_UNROLL
     for (size_t p = 0; p < chunk.beside; p++)
-        AVX2_UNROLL
+        ATTEND_UNROLL
     for (size_t q = 0; q < chunk.count; q++) {
         float *scores = pages[p].shares[chunk.first + q];
         struct lanes before = is_first ? lanes_zero() : lanes_load(scores);
@@ -127,9 +129,9 @@ ATTEND_INLINE void add_block(struct attend *attend, struct chunk chunk, const st
     size_t stride = attend->task->args->kv->value_dim;
     struct lanes sum[ATTEND_CHUNK][ATTEND_CHAINS];
     float *out = attend->out + chunk.first * attend->out_stride + d;
-    AVX2_UNROLL
+    ATTEND_UNROLL
     for (size_t q = 0; q < chunk.count; q++)
-        AVX2_UNROLL
+        ATTEND_UNROLL
     for (size_t v = 0; v < vectors; v++)
         sum[q][v] = lanes_load(out + q * attend->out_stride + v * SL_LANES);
     for (size_t p = part->first; p < part->end; p++) {
@@ -137,15 +139,15 @@ ATTEND_INLINE void add_block(struct attend *attend, struct chunk chunk, const st
         const struct attend_query *query = &attend->query[chunk.first];
         size_t from = page->is_same ? page->from : attend_from(query, page);
         size_t to = page->is_same ? page->to : attend_to(query, page);
-        AVX2_UNROLL
+        ATTEND_UNROLL
         for (size_t q = 0; q < chunk.count; q++)
-            AVX2_UNROLL
+            ATTEND_UNROLL
         for (size_t v = 0; v < vectors; v++)
             sum[q][v] = lanes_mul(sum[q][v], lanes_of(page->shrink[chunk.first + q]));
         for (size_t slot = from; slot < to; slot++) {
             size_t at = slot * stride + d;
             const float *shares = &page->shares[chunk.first][slot];
-            AVX2_UNROLL
+            ATTEND_UNROLL
             for (size_t v = 0; v < vectors; v++) {
                 struct lanes value;
                 if (source == SOURCE_STAGED)
@@ -156,15 +158,15 @@ ATTEND_INLINE void add_block(struct attend *attend, struct chunk chunk, const st
                     __builtin_prefetch(page->later_values +
                                            (at + v * SL_LANES) * (source == SOURCE_BF16 ? 2 : 4),
                                        0, 1);
-                AVX2_UNROLL
+                ATTEND_UNROLL
                 for (size_t q = 0; q < chunk.count; q++)
                     sum[q][v] = lanes_fma(lanes_of(shares[q * SL_PAGE_TOKENS]), value, sum[q][v]);
             }
         }
     }
-    AVX2_UNROLL
+    ATTEND_UNROLL
     for (size_t q = 0; q < chunk.count; q++)
-        AVX2_UNROLL
+        ATTEND_UNROLL
     for (size_t v = 0; v < vectors; v++)
         lanes_store(out + q * attend->out_stride + v * SL_LANES, sum[q][v]);
 }
@@ -267,7 +269,7 @@ ATTEND_TARGET static void stage_values(struct attend *attend, const struct atten
         memset(attend->staged, 0, sizeof attend->staged);
     for (size_t p = 0; p < len; p++) {
         if (kv->shares_values && count == SL_LANES) {
-            avx2_turn(pages[p].keys, d, kv->dtype, attend->staged[p]);
+            ATTEND_TURN(pages[p].keys, d, kv->dtype, attend->staged[p]);
             continue;
         }
         for (size_t i = 0; i < count; i++) {

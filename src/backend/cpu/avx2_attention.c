@@ -8,6 +8,8 @@
 
 #define ATTEND_TARGET AVX2
 #define ATTEND_INLINE AVX2_INLINE
+#define ATTEND_UNROLL AVX2_UNROLL
+#define ATTEND_TURN avx2_turn
 #ifdef __clang__ /* it spills the accumulators of six */
 #define ATTEND_CHUNK 4
 #else

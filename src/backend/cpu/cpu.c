@@ -12,6 +12,9 @@ static const struct cpu_kernels *const instruction_sets[] = {
     &cpu_kernels_avx512,
     &cpu_kernels_avx2,
 #endif
+#ifdef __aarch64__
+    &cpu_kernels_neon,
+#endif
     &cpu_kernels_scalar,
 };
 

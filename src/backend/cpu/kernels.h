@@ -117,7 +117,7 @@ struct cpu_rope {
 };
 
 struct cpu_kernels {
-    const char *isa; /* "scalar", "avx2", "avx512" */
+    const char *isa; /* "scalar", "avx2", "avx512", "neon" */
     bool (*is_available)(void);
     const struct cpu_decoders *decoders; /* NULL: none but view_decode */
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
@@ -164,6 +164,9 @@ extern const struct cpu_products cpu_products_avx512bf16, cpu_products_amx;
 extern const struct cpu_kernels cpu_kernels_scalar;
 #ifdef __x86_64__
 extern const struct cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
+#endif
+#ifdef __aarch64__
+extern const struct cpu_kernels cpu_kernels_neon;
 #endif
 
 /* Instruction sets of this build, best first; NULL past the last. cpu.c. */
