@@ -372,11 +372,13 @@ void plan_time(struct plan *plan) {
     plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
 }
 
-/* What the rows leave keeps blocks in memory. */
+/* What the rows leave keeps blocks in memory. Where that would be all of them, `stream` was asked
+ * for by name: it gets every block read for every pass. */
 static enum status choose_pins(const struct memory *memory, uint64_t usable, struct choice *choice,
                                struct error *err) {
     uint64_t taken = memory_total(memory, choice->way, choice->slab_count, &choice->load);
-    if (choice->slab_count == 0 || memory->rows->count == 0 || taken >= usable)
+    if (choice->slab_count == 0 || memory->rows->count == 0 || taken >= usable ||
+        usable - taken >= choice->way->slab_bytes_sum)
         return SL_OK;
     return pins_foresee(memory, choice->way, usable - taken, &choice->pins, err);
 }
@@ -387,9 +389,9 @@ static void fill_time(const struct memory *memory, struct plan *plan) {
     if (rows->count == 0)
         return;
     plan->passes = count_passes(rows, plan);
-    double flops = (double)plan->threads *
-                   (cpu_get()->has_avx2_fma || cpu_get()->has_neon ? ASSUMED_FLOPS_VECTOR
-                                                                   : ASSUMED_FLOPS_SCALAR);
+    double flops = (double)plan->threads * (cpu_get()->has_avx2_fma || cpu_get()->has_neon
+                                                ? ASSUMED_FLOPS_VECTOR
+                                                : ASSUMED_FLOPS_SCALAR);
     double tokens = (double)(rows->prompt_tokens + rows->answer_tokens);
     plan->compute_seconds = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
     plan_time(plan);
