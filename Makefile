@@ -16,6 +16,11 @@ CPPFLAGS += -D_GNU_SOURCE -Isrc
 CFLAGS += -std=c17 $(OPT) $(WARN) -ffp-contract=off -fno-math-errno -pthread $(SANITIZE)
 LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lpcre2-8 -luring -lsqlite3 -lm
+# Libraries of another machine, unpacked by tools/cross.sh.
+ifneq ($(CROSS_ROOT),)
+CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include
+LDFLAGS += -L$(CROSS_ROOT)/usr/lib/aarch64-linux-gnu -Wl,-rpath,$(abspath $(CROSS_ROOT))/usr/lib/aarch64-linux-gnu
+endif
 
 sources = $(filter-out %_test.c %_fuzz.c %_bench.c src/cli/main.c,$(wildcard src/$(1)/*.c src/$(1)/*/*.c))
 objects = $(patsubst src/%.c,$(BUILD)/%.o,$(call sources,$(1)))
@@ -33,7 +38,7 @@ say = @echo "  $(1)	$(patsubst $(BUILD)/%,%,$@)";
 MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all tests demo check check-deep fuzz bench clean
+.PHONY: all tests cross demo check check-deep fuzz bench clean
 all: $(BUILD)/sluice
 
 $(BUILD)/sluice: $(BUILD)/cli/main.o $(call archives,cli)
@@ -59,6 +64,13 @@ $(BUILD)/%.o: src/%.c
 
 tests: $(TESTS)
 
+# The program and the tests for aarch64, to be run by qemu-aarch64 -L /usr/aarch64-linux-gnu.
+CROSS := build/aarch64
+cross:
+	tools/cross.sh $(CROSS)/root
+	$(MAKE) -j$(JOBS) CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar BUILD=$(CROSS) \
+	    CROSS_ROOT=$(CROSS)/root all tests
+
 # Installs what is missing, builds, fetches a real instruct model and answers real rows with it.
 demo:
 	tools/deps.sh build
@@ -72,14 +84,17 @@ check:
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/clang all tests
 	python3 tools/check.py --build build/gcc --also clang=build/clang
 
-# Sanitizers over the unit tests, and the promises at full size (about 20 minutes).
+# Sanitizers over the unit tests, the promises at full size, and the program of aarch64 under an
+# emulator where that can be had (about 25 minutes).
 check-deep:
 	tools/deps.sh deep
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/asan OPT='-O1 -g' \
 	    SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' all tests
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/tsan OPT='-O1 -g' SANITIZE=-fsanitize=thread all tests
 	$(MAKE) -j$(JOBS) CC=gcc BUILD=build/gcc all
-	python3 tools/check.py --deep --build build/gcc --also asan=build/asan --also tsan=build/tsan
+	if tools/cross.sh $(CROSS)/root; then $(MAKE) cross; else rm -f $(CROSS)/sluice; fi
+	python3 tools/check.py --deep --build build/gcc --also asan=build/asan --also tsan=build/tsan \
+	    --aarch64 neon=$(CROSS)
 
 # libFuzzer targets, FUZZ_SECONDS each, starting from the corpora in test/corpus.
 FUZZ_SECONDS ?= 60

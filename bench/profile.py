@@ -75,7 +75,7 @@ def shares(opt, parts, kind):
         prompt, answer, count = (opt.prompt, 1500, opt.rows) if kind == "decode" else (1024, 1, 16 * opt.rows)
         write_rows(rows, count, prompt)
         job = subprocess.Popen([opt.build / "sluice", "run", opt.model, rows, "-o", Path(scratch) / "out.jsonl", "--engine", opt.engine, "--batch",
-                                str(opt.rows), "--max-tokens", str(answer), "--ignore-eos", "--metrics", metrics, "--threads", str(opt.threads)],
+                                str(opt.rows), "--max-tokens", str(answer), "--ignore-eos", "--metrics", metrics, "--threads", str(opt.threads), *opt.extra.split()],
                                stderr=subprocess.PIPE, text=True)
         try:
             for _ in range(6000):
@@ -121,6 +121,7 @@ def main():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--seconds", type=float, default=8)
     p.add_argument("--engine", default="resident")
+    p.add_argument("--extra", default="", help="more options of run, in one argument")
     p.add_argument("--functions", type=int, default=0, help="print so many functions too")
     opt = p.parse_args()
     parts = symbols(opt.build)

@@ -72,6 +72,12 @@ class Bench(Suite):
         for name in {"avx512bf16", "amx"} - set(here):
             refused(self.command("bench", "kernels", "--kernels", name), 3, name)
 
+    def check_the_portable_set_can_be_measured_on_other_instructions(self):
+        one, = self.json("--tokens", "5", "--dtype", "f32", "--isa", "scalar")
+        equal((one["kernels"], one["isa"], one["peak"]), ("portable", "scalar", "fma"))
+        refused(self.command("bench", "kernels", "--isa", "sse9"), 2, "sse9")
+        refused(self.command("bench", "kernels", "--isa", "scalar", "--kernels", "amx"), 2, "amx")
+
     def check_bench_alone_tells_what_there_is(self):
         done = self.command("bench")
         equal(done.code, 0)

@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import subprocess
 
 from harness import Suite, equal, main, refused, true
 
@@ -71,6 +72,29 @@ class Files(Suite):
             model = self.model()
             self.header(model, change)
             self.broken(model, "model.safetensors", "model.embed_tokens.weight" if change is overlap else "model.norm.weight")
+
+    def check_a_header_costs_little_more_than_its_own_bytes(self):
+        """Hostile headers of 40 MB: one shape, metadata, lists in a list, tensors of one name; and an index file."""
+        one, index = b'"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}', "model.safetensors.index.json"
+        for head, unit, count, tail, name in ((b'{"a":{"dtype":"F32","shape":[1', b",1", 20_000_000, b"]}}", "model.safetensors"),
+                                              (b'{"__metadata__":{"a":"b"', b',"a":"b"', 5_000_000, b"}}", "model.safetensors"),
+                                              (b'{"a":[[]', b",[]", 13_000_000, b"]}", "model.safetensors"),
+                                              (b"{" + one, b"," + one, 800_000, b"}", "model.safetensors"),
+                                              (b'{"weight_map":{"a":"b"', b',"a":"b"', 5_000_000, b"}}", index)):
+            model, size = self.model(), len(head) + len(unit) * count + len(tail)
+            (model / "model.safetensors").unlink()
+            with open(model / name, "wb") as file:      # in pieces: a child's peak counts what this process held
+                file.write((struct.pack("<Q", size) if name == "model.safetensors" else b"") + head)
+                for _ in range(count // 10_000):
+                    file.write(unit * 10_000)
+                file.write(tail)
+            child = subprocess.Popen([self.sluice, "show", model], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            said = child.stderr.read().decode()
+            _, code, usage = os.wait4(child.pid, 0)
+            child.stderr.close()
+            true(os.waitstatus_to_exitcode(code) == 3 and name in said and said.count("\n") == 1, said)
+            true(usage.ru_maxrss << 10 < 6 * size, f"{usage.ru_maxrss >> 10} MiB for {size >> 20} MiB: {said}")
+            (model / name).unlink()
 
     def check_an_unknown_type_that_is_needed_is_named(self):
         model = self.model()

@@ -196,6 +196,12 @@ class Formats(Suite):
             self.same(*self.pair(Mlx(bits, *((32, "F16") if bits % 2 else (64, "BF16")))))
         self.same(*self.pair(Mlx(4, 64, "F32"), "--tied"))
 
+    def check_mlx_has_groups_of_any_size(self):
+        for bits in (2, 3, 4, 5, 6, 7, 8):
+            for group in (16, 32, 64, 128):
+                model, twin = self.pair(Mlx(bits, group, ("BF16", "F16", "F32")[(bits + group // 32) % 3]), "--hidden", 128, "--inner", 128)
+                equal(self.answers(model, "--engine", "stream"), self.answers(twin, "--engine", "resident"), f"{bits} bits, groups of {group}")
+
     def check_mlx_settings_of_single_modules(self):
         def form(stem):
             return None if stem == "lm_head" else Mlx(8, 32) if stem == "model.embed_tokens" else Mlx(6, 32) if "down" in stem else Mlx(4)

@@ -2,6 +2,7 @@
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+COPIED_BYTES_MAX = 4 << 20
 END, STOP = 2, 5                # <|end|>, <|stop|> of the synthetic tokenizer
 
 
@@ -41,6 +43,7 @@ class Suite:
     """Tests are methods whose names begin with `check_`; each gets a folder of its own."""
     def __init__(self, sluice, scratch):
         self.sluice, self.scratch, self.number = os.path.abspath(sluice), Path(scratch), 0
+        self.made = {}      # of options and name: a model that no test touches
 
     def folder(self):
         self.number += 1
@@ -49,8 +52,17 @@ class Suite:
         return made
 
     def model(self, *options, name="model"):
-        out = self.folder() / name
+        """A model of the test's own: small ones are made once and copied."""
+        key, out = (options, name), self.folder() / name
+        made = self.made.get(key)
+        if made:
+            shutil.copytree(made, out) if made.is_dir() else shutil.copy(made, out)
+            return out
         subprocess.run([sys.executable, ROOT / "tools/make_model.py", out, *map(str, options)], check=True, stdout=subprocess.DEVNULL)
+        files = [out] if out.is_file() else [path for path in out.iterdir()]
+        if sum(path.stat().st_size for path in files) <= COPIED_BYTES_MAX:
+            self.made[key] = self.folder() / name
+            shutil.copytree(out, self.made[key]) if out.is_dir() else shutil.copy(out, self.made[key])
         return out
 
     def command(self, *args, stdin=b"", env=None, seconds=120):

@@ -10,6 +10,13 @@ from harness import Suite, equal, main, refused, true
 
 PROMPTS = ["The quick brown fox", "jumps", "over the lazy dog and then some more words that make this a longer row", "x", "12345", "Zebra "]
 
+KERNEL_FLAGS = {"avx512bf16": "avx512_bf16", "amx": "amx_bf16"}     # of /proc/cpuinfo
+
+
+def processor_flags():
+    with open("/proc/cpuinfo") as file:
+        return set(next((line for line in file if line.startswith("flags")), "").split())
+
 
 class Jobs(Suite):
     def job(self):
@@ -35,6 +42,28 @@ class Jobs(Suite):
                 if "the kernel refuses io_uring" in done.err:
                     continue
                 equal((done.code, done.bytes == base.bytes), (0, True), f"{family} {dtype} {options} {done.err}")
+
+    def check_every_kernel_set_of_this_processor_has_bits_of_its_own_and_keeps_them(self):
+        sets = ["portable", *(name for name, flag in KERNEL_FLAGS.items() if flag in processor_flags())]
+        rows = self.job()
+        options = ("--ignore-eos", "--token-ids", "--logprobs", 3)
+        for family, dtype, name in (("llama", "bf16", "folder"), ("llama", "q8_0", "g.gguf"), ("qwen3_moe", "f32", "folder"), ("mixtral", "bf16", "folder")):
+            model = self.model("--family", family, "--dtype", dtype, "--hidden", 256, "--heads", 4, "--kv-heads", 2, "--inner", 512, "--scale", "0.1",
+                               name=name)
+            seen = {}
+            for kernels in sets:
+                base = self.run(model, rows, "--kernels", kernels, *options)
+                equal((base.code, f"{kernels} kernels (--kernels)" in base.err), (0, True), base.err)
+                for others in (("--engine", "stream", "--batch", 2, "--pass-tokens", 7), ("--threads", 1, "--batch", 1)):
+                    done = self.run(model, rows, "--kernels", kernels, *options, *others)
+                    equal((done.code, done.bytes == base.bytes), (0, True), f"{family} {dtype} {kernels} {others} {done.err}")
+                seen[base.bytes] = kernels
+            equal(sorted(seen.values()), sorted(sets), "sets with the same bits")
+            # Nothing but activations is rounded unless asked for: only all-bf16 weights get a bf16 set.
+            plan = json.loads(self.command("plan", model, rows, "--json").out)
+            equal(plan["kernels"], sets[-1] if dtype == "bf16" else "portable", plan["kernels_reason"])
+            forced = json.loads(self.command("plan", model, rows, "--json", "--kernels", sets[-1]).out)
+            equal("rounded to bf16" in forced["precision_reason"], len(sets) > 1 and dtype != "bf16", forced["precision_reason"])
 
     def check_experts_are_read_only_when_tokens_are_routed_to_them(self):
         model = self.model("--family", "qwen3_moe", "--experts", 32, "--experts-used", 2, "--hidden", 64, "--inner", 64, "--vocab", 256, "--tied")
@@ -214,7 +243,8 @@ class Jobs(Suite):
 
     def check_what_this_build_lacks_is_refused_with_one_code(self):
         model, rows = self.model(), self.job()
-        for options in (("--kernels", "amx"), ("--kernels", "avx512bf16"), ("--checksum",), ("--precision", "4")):
+        lacking = [("--kernels", name) for name, flag in KERNEL_FLAGS.items() if flag not in processor_flags()]
+        for options in (*lacking, ("--checksum",), ("--precision", "4")):
             for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):
                 refused(self.command(*command, *options), 3, options[0])
         for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):

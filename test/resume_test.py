@@ -232,7 +232,11 @@ class Resume(Suite):
         refused(self.run(model, self.rows(mixed()[:-1]), out=out), 2, "rows was")
         refused(self.run(model, rows, out=out, env={"SOURCE_DATE_EPOCH": "1700000001"}), 2, "SOURCE_DATE_EPOCH was 1700000000, is 1700000001")
         equal(out.read_bytes(), before)
-        for options in ("--batch 2", "--threads 1", "--engine stream", "--pass-tokens 9", "--memory 900M", "--kernels portable", "--progress none --deadline 3"):
+        kernels = json.loads(self.command("plan", model, rows, "--json").out)["kernels"]
+        other = "portable" if kernels != "portable" else "avx512bf16"
+        refused(self.run(model, rows, "--kernels", other, out=out), 2, f"--kernels was {kernels}, is {other}")
+        equal(out.read_bytes(), before)
+        for options in ("--batch 2", "--threads 1", "--engine stream", "--pass-tokens 9", "--memory 900M", f"--kernels {kernels}", "--progress none --deadline 3"):
             saved = self.folder() / "saved"
             shutil.copytree(out.parent, saved)
             self.ends_as(want, self.run(model, rows, *options.split(), out=saved / out.name), options)

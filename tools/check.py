@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Runs the tests and adds up what passed. Standard library only; called by `make check` and `make check-deep`.
 
-    tools/check.py --build BUILD [--also LABEL=BUILD ...] [--deep] [--only WORD]
+    tools/check.py --build BUILD [--also LABEL=BUILD ...] [--aarch64 LABEL=BUILD] [--deep] [--only WORD]
 
 Steps: tidy, unit tests (cmocka, every *_test.c), the same in other builds (clang, sanitizers), end-to-end tests in test/, the fixtures of ../shared (or of
 SLUICE_SHARED) when they are there, the promises on a real model. --deep runs the end-to-end tests in the other builds too, and the promises at full
-size. Each step prints its name, its counts and, where it failed, its output. The last line is `N passed, N failed, N skipped`. Exit 1 if anything failed.
+size. --aarch64 names a build of `make cross`: its unit tests under an emulator, and its answers against those of BUILD. Each step prints its name,
+its counts and, where it failed, its output. The last line is `N passed, N failed, N skipped`. Exit 1 if anything failed.
 """
 import argparse
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STEP_SECONDS = 1200
+EMULATOR = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
 
 
 class Tally:
@@ -47,9 +51,9 @@ def run(command, **env):
     return code, output, time.monotonic() - start
 
 
-def unit(tally, build, label, env):
+def unit(tally, build, label, env, emulator=()):
     for test in sorted(build.rglob("*_test")):
-        code, output, seconds = run([test], **env)
+        code, output, seconds = run([*emulator, test], **env)
         passed = len(re.findall(r"^\[       OK \]", output, re.M))
         failed = len(set(re.findall(r"^\[  FAILED  \] (\w+)$", output, re.M)))
         skipped = len(set(re.findall(r"^\[  SKIPPED \] (\w+)$", output, re.M)))
@@ -66,10 +70,23 @@ def script(tally, name, command, **env):
     tally.add(name, passed, failed + (code != 0 and not failed), skipped, output, seconds)
 
 
+def aarch64(tally, build, label, sluice, env, wants):
+    """Unit tests of a build for another machine, and whether its program answers as that of this one does."""
+    if not (build / "sluice").is_file() or not shutil.which(EMULATOR[0]):
+        tally.skip(label, "the aarch64 compiler, its libraries or the emulator are not there (tools/cross.sh)")
+        return
+    if wants("unit"):
+        unit(tally, build, f"unit ({label})", env, EMULATOR)
+    if wants("machines"):
+        script(tally, f"test/machines.py {label}",
+               [sys.executable, "test/machines.py", "--bin", sluice, "--other", shlex.join([*EMULATOR, str(build / "sluice")])])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--also", action="append", default=[], metavar="LABEL=BUILD", help="another build of the tests")
+    parser.add_argument("--aarch64", metavar="LABEL=BUILD", help="a build for that machine, run by an emulator")
     parser.add_argument("--deep", action="store_true")
     parser.add_argument("--only", help="steps whose name holds this word")
     args = parser.parse_args()
@@ -88,6 +105,9 @@ def main():
         unit(tally, args.build.resolve(), "unit", env)
         for label, build in others:
             unit(tally, build, f"unit ({label})", env)
+    if args.aarch64:
+        label, _, build = args.aarch64.partition("=")
+        aarch64(tally, (ROOT / build).resolve(), label, sluice, env, wants)
     for test in sorted((ROOT / "test").glob("*_test.py")):
         for label, build in [("", args.build.resolve())] + (others if args.deep else []):
             if wants(test.stem):

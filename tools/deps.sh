@@ -1,18 +1,20 @@
 #!/bin/sh
 # Installs the Debian packages that sluice needs, and says which. Nothing to do: says so and needs no root.
 #
-#   tools/deps.sh [build | check | deep]     (each one includes those before it; default: build)
+#   tools/deps.sh [build | check | deep | cross]     (each one includes those before it; default: build)
 set -eu
 
 build="gcc make libc6-dev libpcre2-dev liburing-dev libsqlite3-dev python3 python3-pip unzip ca-certificates"
 check="clang libcmocka-dev"
 deep="libclang-rt-14-dev valgrind"
+cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 case "${1:-build}" in
 build) wanted="$build" ;;
 check) wanted="$build $check" ;;
 deep) wanted="$build $check $deep" ;;
-*) echo "deps.sh: unknown set '$1': build, check or deep" >&2; exit 2 ;;
+cross) wanted="$build $check $deep $cross" ;;
+*) echo "deps.sh: unknown set '$1': build, check, deep or cross" >&2; exit 2 ;;
 esac
 
 missing=

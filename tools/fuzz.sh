@@ -11,7 +11,7 @@ for target; do
     found=$root/build/fuzz/corpus/$name
     mkdir -p "$found"
     echo "fuzz: $name for $seconds s"
-    if "$root/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    if "$root/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -close_fd_mask=2 \
         -artifact_prefix="$found-" "$found" "$root/test/corpus/$name" >"$found.log" 2>&1; then
         passed=$((passed + 1))
         grep -E 'number_of_executed_units' "$found.log"

@@ -19,6 +19,20 @@
  *  - exp, sigmoid, tanh, gelu: base/num.h.
  * Outputs are shared out whole among threads; nothing is reduced across threads.
  *
+ * Kernel sets `avx512bf16` and `amx` multiply in bf16 and have bits of their own; all but products
+ * is as above. In both, weights and activations are rounded to bf16 first, to nearest even, NaN to
+ * a quiet NaN (weights published as bf16 stay as they are). Subnormal numbers count as zeros of
+ * their sign, before that rounding and as factors and summands. fma() and sum() below are in
+ * float32, to nearest even, and a result that is below 2^-126 after rounding with any exponent
+ * becomes a zero of its sign (as x86 flushes). Missing columns are pairs of zeros.
+ *  - avx512bf16: the blocks of 256 columns of `portable`, added in order by ordinary float32
+ * additions. The chain of a block starts at zero and goes by pairs of columns (2i, 2i + 1), the odd
+ * one first: chain = fma(w[2i], x[2i], fma(w[2i + 1], x[2i + 1], chain)). AMD's and Intel's
+ * vdpbf16ps do exactly this, whatever the rounding mode is.
+ *  - amx: y starts at zero and goes by steps of 32 columns. even and odd start at zero; for each
+ * pair in order even = fma(w[2i], x[2i], even) and odd = fma(w[2i + 1], x[2i + 1], odd); then
+ * y = sum(y, sum(even, odd)). Intel's tdpbf16ps does exactly this.
+ *
  * Thread rule: one thread calls; the backend uses its team. Nothing is allocated in a call. */
 #ifndef SLUICE_BACKEND_BACKEND_H
 #define SLUICE_BACKEND_BACKEND_H
@@ -113,16 +127,17 @@ struct backend_ops {
 
 struct backend {
     const struct backend_ops *ops;
-    const char *kernels; /* the kernel set as plan and summary name it: "portable" */
-    const char *isa;     /* what it runs on here: "scalar", "avx2" */
+    const char *kernels; /* the kernel set as plan and summary name it: "portable" .. */
+    const char *isa;     /* what its products run on: "scalar", "avx512", "amx" .. */
     struct team *team;   /* borrowed */
 };
 
 struct backend_options {
-    const char *kernels; /* "auto", "portable"; others that this build or processor lacks are
-                            refused by name */
-    const char *isa;     /* NULL: the best; "scalar", "avx2": for tests */
+    const char *kernels; /* "portable", "avx512bf16", "amx"; NULL: "portable" */
+    const char *isa;     /* NULL: the best; "scalar" (of any kernel set), "avx2", "avx512",
+                            "neon": for tests */
     struct team *team;
+    size_t features, tokens; /* the largest activations of a product; `portable` needs neither */
 };
 
 /* A kernel set: sums of one order, whatever instructions compute them. */
@@ -137,12 +152,25 @@ static inline bool backend_set_is_usable(const struct backend_set *set) {
     return set->is_available && set->is_available();
 }
 
-/* Scratch per worker is allocated here. SL_ERR_USAGE for an unknown kernel set, SL_ERR_ENV for one
- * that this processor cannot run. */
+/* SL_ERR_USAGE for an unknown kernel set, SL_ERR_ENV for one that this processor cannot run. All
+ * memory is allocated here; larger products than options tell go slice by slice. */
 enum status backend_cpu_new(const struct backend_options *options, struct backend **out,
                             struct error *err);
 void backend_free(struct backend *backend); /* accepts NULL */
-/* Bytes of scratch that backend_cpu_new allocates for so many threads: part of the plan. */
+/* Bytes that backend_cpu_new allocates: scratch for so many threads, and room for the activations
+ * of a product rounded to bf16 (0 for `portable`). Part of the plan. */
 size_t backend_cpu_scratch_bytes(size_t threads);
+size_t backend_cpu_packed_bytes(const char *kernels, size_t features, size_t tokens);
+
+/* A kernel set and a few words on why. */
+struct backend_choice {
+    const char *kernels, *reason;
+};
+
+/* What a setting stands for. "auto": this processor's best bf16 set where all matrices are bf16, so
+ * that nothing is rounded but activations; else `portable`. Other names must be sets that this
+ * processor can run. Errors as in backend_cpu_new. */
+enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct backend_choice *out,
+                               struct error *err);
 
 #endif

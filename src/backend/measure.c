@@ -320,6 +320,8 @@ static enum status prepare(struct bench *bench, struct error *err) {
     TRY(team_new(options->threads, &bench->team, err));
     TRY(team_new(1, &bench->alone, err));
     how.team = bench->team;
+    how.features = sizes.features;
+    how.tokens = sizes.tokens;
     TRY(backend_cpu_new(&how, &bench->backend, err));
     how.team = bench->alone;
     TRY(backend_cpu_new(&how, &bench->single, err));

@@ -82,7 +82,11 @@ static void find_name(struct cpu *cpu) {
 }
 #else
 static void find_features(struct cpu *cpu) {
+#if defined(__aarch64__)
+    cpu->has_neon = true;
+#else
     (void)cpu;
+#endif
 }
 static void find_name(struct cpu *cpu) {
     (void)cpu;

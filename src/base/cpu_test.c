@@ -1,4 +1,5 @@
-/* The processor as this process sees it, against /proc/cpuinfo and its own affinity. */
+/* The processor as this process sees it, against /proc/cpuinfo (x86-64) or what the kernel handed
+ * it (aarch64), and its own affinity. */
 #include "base/cpu.h"
 
 #include <sched.h>
@@ -6,9 +7,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include <cmocka.h>
 
+#if defined(__x86_64__)
 /* Whether the kernel lists the flag. The kernel lists none whose registers it does not save. */
 static bool kernel_lists(const char *flag) {
     static char line[8192];
@@ -24,6 +27,7 @@ static bool kernel_lists(const char *flag) {
     fclose(file);
     return found;
 }
+#endif
 
 static void instruction_sets_are_those_the_kernel_lists(void **state) {
     (void)state;
@@ -36,9 +40,15 @@ static void instruction_sets_are_those_the_kernel_lists(void **state) {
     assert_int_equal(cpu->has_avx512, has_avx512);
     assert_int_equal(cpu->has_avx512bf16, has_avx512 && kernel_lists("avx512_bf16"));
     assert_int_equal(cpu->has_amx_bf16, has_avx512 && kernel_lists("amx_bf16"));
+    assert_false(cpu->has_neon);
 #else
-    assert_false(kernel_lists("avx2"));
     assert_false(cpu->has_avx2_fma || cpu->has_avx512 || cpu->has_amx_bf16);
+#if defined(__aarch64__)
+    assert_true(getauxval(AT_HWCAP) & HWCAP_ASIMD);
+    assert_true(cpu->has_neon);
+#else
+    assert_false(cpu->has_neon);
+#endif
 #endif
 }
 

@@ -28,6 +28,8 @@ struct reader {
     size_t waiting_count, waiting_cap;
     struct frame *frames;
     size_t depth, frames_cap, depth_max;
+    size_t values, values_max;    /* since the last member that was handed over */
+    const struct json_each *each; /* NULL: the tree is kept */
     struct error *err;
 };
 
@@ -340,6 +342,9 @@ static enum status read_name(struct reader *reader, struct str *name) {
 
 static enum status push_waiting(struct reader *reader, const struct json_member *member) {
     void *waiting = reader->waiting;
+    if (++reader->values > reader->values_max)
+        return error_set(reader->err, SL_ERR_INPUT, "JSON has more than %zu values at byte %zu",
+                         reader->values_max, reader->at);
     if (!mem_grow(&waiting, &reader->waiting_cap, reader->waiting_count + 1, sizeof *member))
         return fail_memory(reader, reader->waiting_count * sizeof *member);
     reader->waiting = waiting;
@@ -361,6 +366,21 @@ static enum status read_value(struct reader *reader) {
     return open_frame(reader);
 }
 
+/* The member of the outermost object that has just ended goes to its reader, and is gone. */
+static enum status hand_over(struct reader *reader) {
+    const struct frame *frame = &reader->frames[0];
+    if (reader->each == NULL || reader->depth != 1 || !frame->is_object ||
+        reader->waiting_count == frame->first)
+        return SL_OK;
+    must(reader->waiting_count == frame->first + 1);
+    const struct json_member *member = &reader->waiting[frame->first];
+    TRY(reader->each->member(reader->each->ctx, member, reader->err));
+    arena_release(reader->arena);
+    reader->waiting_count = frame->first;
+    reader->values = 0;
+    return SL_OK;
+}
+
 /* After a value: closes what ends here, then stands before the next value or at the end. */
 static enum status after_value(struct reader *reader, bool *is_done) {
     for (;;) {
@@ -371,6 +391,7 @@ static enum status after_value(struct reader *reader, bool *is_done) {
         const struct frame *frame = &reader->frames[reader->depth - 1];
         int c = peek(reader);
         bool is_empty = frame->first == reader->waiting_count;
+        TRY(hand_over(reader));
         if (c == (frame->is_object ? '}' : ']')) {
             struct json closed = {0};
             size_t place = frame->first - 1;
@@ -404,21 +425,36 @@ static enum status read_document(struct reader *reader) {
     return SL_OK;
 }
 
-enum status json_parse(struct arena *arena, struct str text, const struct json_options *options,
-                       const struct json **out, struct error *err) {
-    struct reader reader = {.arena = arena, .text = text, .options = options, .err = err};
-    reader.depth_max = options && options->depth_max ? options->depth_max : DEPTH_DEFAULT;
-    enum status status = read_document(&reader);
+static enum status parse(struct reader *reader, const struct json_options *options,
+                         const struct json **out) {
+    reader->options = options;
+    reader->depth_max = options && options->depth_max ? options->depth_max : DEPTH_DEFAULT;
+    reader->values_max = options && options->values_max ? options->values_max : SIZE_MAX;
+    enum status status = read_document(reader);
     if (status == SL_OK) {
-        struct json *root = arena_take(arena, sizeof *root);
+        struct json *root = arena_take(reader->arena, sizeof *root);
         if (root) {
-            *root = reader.waiting[0].value;
+            *root = reader->waiting[0].value;
             *out = root;
         } else {
-            status = fail_memory(&reader, sizeof *root);
+            status = fail_memory(reader, sizeof *root);
         }
     }
-    mem_free(reader.frames);
-    mem_free(reader.waiting);
+    mem_free(reader->frames);
+    mem_free(reader->waiting);
     return status;
+}
+
+enum status json_parse(struct arena *arena, struct str text, const struct json_options *options,
+                       const struct json **out, struct error *err) {
+    struct reader reader = {.arena = arena, .text = text, .err = err};
+    return parse(&reader, options, out);
+}
+
+enum status json_parse_each(struct arena *arena, struct str text,
+                            const struct json_options *options, const struct json_each *each,
+                            struct error *err) {
+    struct reader reader = {.arena = arena, .text = text, .each = each, .err = err};
+    const struct json *root;
+    return parse(&reader, options, &root);
 }

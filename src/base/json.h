@@ -43,12 +43,26 @@ struct json_options {
     bool refuses_duplicates; /* a name twice in one object is an error */
     uint32_t
         *lone_surrogates; /* counts escapes such as \ud800 alone; each became U+FFFD. May be NULL */
+    /* Most values of the tree, so that `[1,1,1,` cannot ask for thirty times the text; 0: as many
+     * as there are. A value takes up to 150 bytes while it is read. */
+    size_t values_max;
 };
 
 /* Parses text as one JSON value with nothing but white space after it. Invalid UTF-8 is an error.
  * Errors name the byte offset. SL_ERR_INPUT, or SL_ERR_ENV when memory is out. */
 enum status json_parse(struct arena *arena, struct str text, const struct json_options *options,
                        const struct json **out, struct error *err);
+
+/* For an object too large to keep: as json_parse, but each member of the outermost object is given
+ * to `member` as soon as it ends, in the order of the text, and gone with all of the arena when
+ * that returns. values_max then holds for one member, and two of one name are not seen as such. */
+struct json_each {
+    enum status (*member)(void *ctx, const struct json_member *member, struct error *err);
+    void *ctx;
+};
+enum status json_parse_each(struct arena *arena, struct str text,
+                            const struct json_options *options, const struct json_each *each,
+                            struct error *err);
 
 /* The last member of that name; NULL when absent or when json is NULL or no object. */
 const struct json *json_get(const struct json *json, const char *name);

@@ -425,6 +425,62 @@ static void corpus_is_read_without_harm(void **state) {
     assert_true(files >= 12);
 }
 
+/* What json_parse_each gave: "a=1 b=2 ", objects as the number of their members. */
+static enum status note_member(void *ctx, const struct json_member *member, struct error *error) {
+    struct buf *notes = ctx;
+    uint64_t number = member->value.count;
+    json_u64(&member->value, &number);
+    if (str_is(member->name, "stop"))
+        return error_set(error, SL_ERR_ENV, "told to");
+    buf_printf(notes, "%.*s=%llu ", STR_ARG(member->name), (unsigned long long)number);
+    return SL_OK;
+}
+
+static enum status each_of(const char *text, size_t values_max, struct buf *notes) {
+    const struct json_options options = {.values_max = values_max};
+    const struct json_each each = {note_member, notes};
+    buf_clear(notes);
+    return json_parse_each(&arena, str_from(text), &options, &each, &err);
+}
+
+static void members_are_given_one_by_one(void **state) {
+    (void)state;
+    static const char *const bad[] = {"{\"a\":1",   "{\"a\":1,}",          "{,}",
+                                      "{\"a\":1}}", "{\"a\" 1}",           "{\"a\":1 \"b\":2}",
+                                      "{\"a\":[1}", "{\"stop\":1,\"b\":2}"};
+    struct buf notes;
+    buf_init(&notes);
+    assert_int_equal(
+        each_of("{\"a\":1,\"\\u0062\":{\"x\":{\"y\":2},\"z\":[]} ,\"a\":[1,2,3]}", 0, &notes),
+        SL_OK);
+    assert_string_equal(notes.data, "a=1 b=2 a=3 ");
+    assert_int_equal(arena.used_bytes < 100, true); /* nothing of them is kept */
+    assert_int_equal(each_of(" { } ", 0, &notes), SL_OK);
+    assert_int_equal(notes.len, 0);
+    assert_int_equal(each_of("[1,2]", 0, &notes), SL_OK); /* has no members */
+    assert_int_equal(notes.len, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_not_equal(each_of(bad[i], 0, &notes), SL_OK);
+    assert_string_equal(err.text, "told to");
+    buf_release(&notes);
+}
+
+static void values_are_counted_where_there_is_a_limit(void **state) {
+    (void)state;
+    const struct json_options options = {.values_max = 4};
+    struct buf notes;
+    buf_init(&notes);
+    assert_non_null(parse_with(STR("[1,2,3]"), &options));
+    assert_null(parse_with(STR("[1,2,3,4]"), &options));
+    assert_string_equal(err.text, "JSON has more than 4 values at byte 8");
+    /* For one member where they are given one by one. */
+    assert_int_equal(each_of("{\"a\":[1,2],\"b\":[3,4],\"c\":[5,6]}", 4, &notes), SL_OK);
+    assert_string_equal(notes.data, "a=2 b=2 c=2 ");
+    assert_int_equal(each_of("{\"a\":[1,2],\"b\":[3,4,5,6]}", 4, &notes), SL_ERR_INPUT);
+    assert_string_equal(notes.data, "a=2 ");
+    buf_release(&notes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(grammar_of_the_rfc_is_accepted, begin, end),
@@ -437,6 +493,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(names_may_hold_nul_and_escapes, begin, end),
         cmocka_unit_test_setup_teardown(depth_is_limited_without_recursion, begin, end),
         cmocka_unit_test_setup_teardown(duplicates_are_refused_when_asked, begin, end),
+        cmocka_unit_test_setup_teardown(members_are_given_one_by_one, begin, end),
+        cmocka_unit_test_setup_teardown(values_are_counted_where_there_is_a_limit, begin, end),
         cmocka_unit_test_setup_teardown(errors_name_the_byte, begin, end),
         cmocka_unit_test_setup_teardown(integers_are_exact_or_refused, begin, end),
         cmocka_unit_test_setup_teardown(doubles_are_rounded_rightly, begin, end),

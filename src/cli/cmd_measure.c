@@ -191,7 +191,8 @@ static void head_row(const struct figures *figures, const char *more, struct buf
 
 static void set_table(const struct figures *figures, const struct measure *set, struct buf *out) {
     size_t columns = figures->options.token_count;
-    buf_printf(out, "%s kernels on %s, %zu threads of %s\n", set->kernels, set->isa, set->threads,
+    buf_printf(out, "%s kernels on %s, %zu thread%s of %s\n", set->kernels, set->isa, set->threads,
+               set->threads == 1 ? "" : "s",
                cpu_get()->name[0] ? cpu_get()->name : "a processor without a name");
     buf_printf(out, "peak (%s) %.1f GFLOP/s, reading memory %.1f GB/s, weights %zu x %zu\n\n",
                set->peak_name, set->peak_flops_per_second * 1e-9,
@@ -264,9 +265,11 @@ static enum status measure_sets(struct figures *figures, const struct settings *
                                 struct error *err) {
     size_t count;
     const struct backend_set *sets = backend_cpu_sets(&count);
-    bool is_auto = strcmp(settings->kernels, "auto") == 0;
-    if (!is_auto)
-        TRY(measure_set(figures, settings->kernels, settings->is_json, err));
+    bool is_auto = strcmp(settings->kernels, "auto") == 0 && settings->isa == NULL;
+    if (!is_auto) {
+        const char *kernels = settings->isa != NULL ? "portable" : settings->kernels;
+        TRY(measure_set(figures, kernels, settings->is_json, err));
+    }
     for (size_t i = 0; is_auto && i < count; i++)
         if (backend_set_is_usable(&sets[i]))
             TRY(measure_set(figures, sets[i].name, settings->is_json, err));
@@ -277,6 +280,7 @@ static enum status bench_kernels(const struct settings *settings, struct figures
                                  struct error *err) {
     figures->options = (struct measure_options){
         .threads = settings->threads > 0 ? (size_t)settings->threads : cpu_get()->threads_max,
+        .isa = settings->isa,
         .seconds = settings->measure_seconds,
         .should_stop = signals_should_stop,
         .progress = note_progress,
@@ -284,6 +288,10 @@ static enum status bench_kernels(const struct settings *settings, struct figures
     TRY(read_shape(settings->shape, &figures->options, err));
     TRY(read_dtypes(settings->dtypes, figures, err));
     TRY(read_tokens(settings->token_counts, figures, err));
+    if (settings->isa != NULL && strcmp(settings->kernels, "auto") != 0 &&
+        strcmp(settings->kernels, "portable") != 0)
+        return error_set(err, SL_ERR_USAGE, "--isa is for the portable kernels, not for %s",
+                         settings->kernels);
     signals_install();
     return measure_sets(figures, settings, err);
 }

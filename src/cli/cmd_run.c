@@ -22,7 +22,8 @@ struct order {
     bool has_job;
     struct plan plan;
     struct job_outcome outcome;
-    int code; /* of a job that is complete */
+    bool keeps_kernels; /* of an earlier run, which chose them */
+    int code;           /* of a job that is complete */
 };
 
 static enum status read_options(int argc, char **argv, enum command_bit command,
@@ -196,7 +197,9 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     TRY(check_is_no_input(&order->settings, "--metrics", order->settings.metrics, err));
     TRY(check_is_no_input(&order->settings, "--output", order->settings.output, err));
     TRY(open_output(order, err));
+    const char *kernels = order->settings.kernels;
     TRY(output_recall(order->output, &order->settings, err));
+    order->keeps_kernels = order->settings.kernels != kernels;
     TRY(open_job(order, err));
     TRY(go_on(order, err));
     if (output_is_complete(order->output)) {
@@ -208,6 +211,8 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     bool has_work = order->job.totals.count > 0;
     if (has_work) {
         TRY(job_plan(&order->job, &order->plan, err));
+        if (order->keeps_kernels)
+            order->plan.kernels_reason = "kept from the first run of this job";
         TRY(note_plan(order, err));
         TRY(probe_drive(order, err));
     }

@@ -3,11 +3,11 @@
 
 #include "base/json.h"
 #include "cli/options.h"
+#include "cli/show_settings.h"
 #include "job/job.h"
 #include "model/model.h"
 #include "plan/plan.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,111 +24,6 @@ static void text_field(struct buf *out, const char *name, struct str value) {
 
 static void count_field(struct buf *out, const char *name, uint64_t value) {
     buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
-}
-
-static void real_field(struct buf *out, const char *name, double value) {
-    buf_printf(out, ", \"%s\": ", name);
-    json_add_double(out, value);
-}
-
-static uint64_t flags_set(const bool *flags, uint32_t count) {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < count; i++)
-        sum += flags[i];
-    return sum;
-}
-
-static const char *activation_word(enum activation activation) {
-    return activation == ACTIVATION_GELU_TANH ? "gelu_tanh" : "silu";
-}
-
-/* Factors and caps, and what they are in most families. */
-struct factor {
-    const char *word;
-    double value, neutral;
-};
-#define FACTORS 6
-
-static void list_factors(const struct config *config, struct factor out[FACTORS]) {
-    const struct factor factors[FACTORS] = {
-        {"embed_scale", config->embed_scale, 1},
-        {"residual_scale", config->residual_scale, 1},
-        {"score_scale", config->score_scale, 1 / sqrt((double)config->head_dim)},
-        {"score_cap", config->score_cap, 0},
-        {"logit_scale", config->logit_scale, 1},
-        {"logit_cap", config->logit_cap, 0},
-    };
-    memcpy(out, factors, sizeof factors);
-}
-
-/* What differs from most families, for people. */
-static void show_settings(const struct config *config, struct buf *out) {
-    const struct rope_config *rope = &config->rope;
-    buf_printf(out, "\nrope        %s, theta %g, %u of %u features", rope_word(rope->kind),
-               rope->theta, rope->rotary, config->head_dim);
-    if (rope->kind != ROPE_DEFAULT)
-        buf_printf(out, ", factor %g", rope->factor);
-    if (config->has_window_rope)
-        buf_printf(out, "; theta %g in windowed layers", config->window_rope.theta);
-    if (config->skips_rope != NULL)
-        buf_printf(out, "; layers without: %llu",
-                   (unsigned long long)flags_set(config->skips_rope, config->layers));
-    buf_add_char(out, '\n');
-    if (config->window > 0 && config->is_windowed != NULL)
-        buf_printf(out, "window      %u; layers with it: %llu\n", config->window,
-                   (unsigned long long)flags_set(config->is_windowed, config->layers));
-    struct factor factors[FACTORS];
-    list_factors(config, factors);
-    buf_printf(out, "settings    activation %s", activation_word(config->activation));
-    for (size_t i = 0; i < FACTORS; i++)
-        if (factors[i].value != factors[i].neutral)
-            buf_printf(out, ", %s %g", factors[i].word, factors[i].value);
-    buf_add_char(out, '\n');
-}
-
-static void settings_json(const struct config *config, const struct model *model, struct buf *out) {
-    const struct rope_config *rope = &config->rope;
-    buf_printf(out, ", \"settings\": {\"inner\": %u", config->inner);
-    real_field(out, "norm_eps", (double)config->norm_eps);
-    text_field(out, "rope", str_from(rope_word(rope->kind)));
-    real_field(out, "rope_theta", rope->theta);
-    if (rope->kind != ROPE_DEFAULT)
-        real_field(out, "rope_factor", rope->factor);
-    if (rope->attention_factor != 1)
-        real_field(out, "rope_attention_factor", rope->attention_factor);
-    if (config->has_window_rope)
-        real_field(out, "window_rope_theta", config->window_rope.theta);
-    if (config->skips_rope != NULL)
-        count_field(out, "layers_without_rope", flags_set(config->skips_rope, config->layers));
-    count_field(out, "rotary", rope->rotary);
-    count_field(out, "window", config->window);
-    if (config->is_windowed != NULL)
-        count_field(out, "windowed_layers", flags_set(config->is_windowed, config->layers));
-    text_field(out, "activation", str_from(activation_word(config->activation)));
-    struct factor factors[FACTORS];
-    list_factors(config, factors);
-    for (size_t i = 0; i < FACTORS; i++)
-        if (factors[i].value != factors[i].neutral)
-            real_field(out, factors[i].word, factors[i].value);
-    const struct mixture *mixture = &config->mixture;
-    if (mixture->count > 0) {
-        count_field(out, "experts", mixture->count);
-        count_field(out, "experts_used", mixture->used);
-        count_field(out, "expert_inner", mixture->inner);
-        count_field(out, "shared_inner", mixture->shared_inner);
-    }
-    if (config->latent.kv_rank > 0) {
-        count_field(out, "kv_rank", config->latent.kv_rank);
-        count_field(out, "q_rank", config->latent.q_rank);
-    }
-    buf_printf(out, ", \"own_head\": %s, \"qk_norm\": %s", model->has_own_head ? "true" : "false",
-               config->has_qk_norm ? "true" : "false");
-    if (config->samples) {
-        real_field(out, "temperature", config->temperature);
-        real_field(out, "top_p", config->top_p);
-        buf_printf(out, ", \"top_k\": %lld", (long long)config->top_k);
-    }
-    buf_add_char(out, '}');
 }
 
 /* "layer 3: q_proj k_proj", each matrix once. */
@@ -165,6 +60,22 @@ static void blocks_json(const struct layout *layout, struct buf *out) {
     buf_release(&name);
 }
 
+/* Bytes of each format that there is. */
+static void formats_json(const struct model *model, struct buf *out) {
+    uint64_t bytes[DTYPE_COUNT];
+    bool is_first = true;
+    model_format_bytes(model, bytes);
+    buf_add(out, STR(", \"format_bytes\": {"));
+    for (size_t i = 0; i < DTYPE_COUNT; i++) {
+        if (bytes[i] == 0)
+            continue;
+        buf_printf(out, "%s\"%s\": %llu", is_first ? "" : ", ", dtype_get((enum dtype)i)->name,
+                   (unsigned long long)bytes[i]);
+        is_first = false;
+    }
+    buf_add_char(out, '}');
+}
+
 static void show_json(const struct show *show) {
     const struct model *model = show->model;
     const struct config *config = &model->config;
@@ -182,6 +93,7 @@ static void show_json(const struct show *show) {
     count_field(out, "head_dim", config->head_dim);
     count_field(out, "weights_bytes", model_weights_bytes(model));
     text_field(out, "formats", buf_str(&formats));
+    formats_json(model, out);
     buf_add(out, STR(", \"eos\": ["));
     for (size_t i = 0; i < model->eos_count; i++) {
         buf_printf(out, "%s{\"id\": %u", i == 0 ? "" : ", ", model->eos[i].id);
@@ -190,7 +102,8 @@ static void show_json(const struct show *show) {
     }
     buf_add_char(out, ']');
     text_field(out, "template_source", str_from(model->template_source));
-    settings_json(config, model, out);
+    buf_add(out, STR(", "));
+    show_settings_json(model, out);
     blocks_json(&show->layout, out);
     buf_add(out, STR("}\n"));
     buf_release(&formats);
@@ -209,11 +122,8 @@ static void show_text(const struct show *show) {
     plan_amount(model_weights_bytes(model), out);
     buf_add(out, STR(" as "));
     model_formats(model, out);
-    show_settings(config, out);
-    const struct mixture *mixture = &config->mixture;
-    if (mixture->count > 0)
-        buf_printf(out, "experts     %u, %u for a token, inner %u; shared inner %u\n",
-                   mixture->count, mixture->used, mixture->inner, mixture->shared_inner);
+    buf_add_char(out, '\n');
+    show_settings_text(model, out);
     if (config->latent.kv_rank > 0)
         buf_printf(out, "cache       %u + %u values a token and layer\n", config->latent.kv_rank,
                    config->latent.rope);

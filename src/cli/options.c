@@ -56,10 +56,12 @@ const struct option option_table[] = {
      "threads that compute (physical cores that the process may use)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
      FOR_JOB, true,
-     "portable gives the same bits on every processor; avx512bf16 and amx are not in this version "
-     "and refused (auto)"},
+     "how products are computed: portable gives the same bits on every processor, avx512bf16 and "
+     "amx round activations to bf16, and weights too (auto: bf16 where all weights are)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
      FOR_BENCH, false, "the kernel set to measure (auto: every one that this processor has)"},
+    {"isa", 0, "NAME", NULL, OPTION_TEXT, AT(isa), 0, 0, FOR_BENCH, false,
+     "measure the portable set on these instructions, such as avx2 or scalar (the best)"},
     {"dtype", 0, "LIST", NULL, OPTION_TEXT, AT(dtypes), 0, 0, FOR_BENCH, false,
      "number formats of the weights, separated by commas, or all "
      "(" SL_BENCH_DTYPES ")"},

@@ -277,7 +277,6 @@ static void help_tells_hints_and_what_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {
         "without effect in this version (24)",
-        "avx512bf16 and amx are not in this version and refused",
         "verify blocks as they are read; not in this version and refused",
         "the command line wins over it",
     };

@@ -20,6 +20,8 @@ enum arch_need { ARCH_ABSENT, ARCH_OPTIONAL, ARCH_REQUIRED };
 struct arch_defaults {
     double rope_theta, norm_eps;
     uint32_t vocabulary, heads, kv_heads, head_dim, context;
+    /* Only inside a multimodal config, whose text parts leave out what is as in the class. */
+    uint32_t part_layers, part_hidden, part_inner, part_heads, part_kv_heads;
 };
 
 /* Names that differ from role.c's table. Roles that share a name lie in one tensor, their rows one

@@ -234,6 +234,27 @@ enum status arch_common_window(const struct json *config, const char *name, uint
     return SL_OK;
 }
 
+enum status arch_common_no_window(const struct json *config, const char *name, struct config *out,
+                                  struct error *err) {
+    const struct json *window = json_get(config, "sliding_window");
+    const struct json *types = json_get(config, "layer_types");
+    uint64_t keys = 0;
+    if (window != NULL && !json_is(window, JSON_NULL) &&
+        (!json_u64(window, &keys) || keys < out->context))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: sliding_window is set, which family %s does not have", name,
+                         out->family);
+    for (uint32_t layer = 0; json_is(types, JSON_ARRAY) && layer < types->count; layer++) {
+        struct str word = STR("?");
+        json_string(&types->items[layer], &word);
+        if (!str_is(word, "full_attention"))
+            return error_set(err, SL_ERR_ENV,
+                             "%s: layer_types[%u] is \"%.*s\", which family %s does not have here",
+                             name, layer, STR_ARG(word), out->family);
+    }
+    return SL_OK;
+}
+
 /* Slides in all layers but each `pattern`th one. */
 static enum status common_pattern(uint64_t window, uint64_t pattern, struct config *out,
                                   struct error *err) {

@@ -29,6 +29,10 @@ enum status arch_common_head(struct step *step, struct error *err);
  * it is given, else every layer from first_layer on slides. Null or absent: no window. */
 enum status arch_common_window(const struct json *config, const char *name, uint64_t first_layer,
                                struct config *out, struct error *err);
+/* For families whose class has no window and ignores the setting, while other programs apply it:
+ * refuses one below the context, and layer types that slide. */
+enum status arch_common_no_window(const struct json *config, const char *name, struct config *out,
+                                  struct error *err);
 /* The same for families whose class slides in all layers but each `pattern`th one, unless
  * layer_types says otherwise; window: the class default of sliding_window. */
 enum status arch_common_pattern_window(const struct json *config, const char *name,

@@ -1,6 +1,7 @@
-/* DeepSeek-V3 and its kin: attention over a compressed cache (MLA), a few dense layers, then
- * experts in groups, routed by sigmoids with a correction. Published code: DeepSeek-V3's inference
- * code and transformers' modeling_deepseek_v3.py.
+/* DeepSeek-V3 and its kin (Moonlight, Kimi K2): attention over a compressed cache (MLA), a few
+ * dense layers, then experts in groups, routed by sigmoids with a correction; DeepSeek-V2 routes by
+ * a softmax over all. Published code: DeepSeek-V2's and V3's own modeling files and transformers'
+ * modeling_deepseek_v3.py.
  *
  * What is kept of a token are kv_rank + rope numbers: its compressed vector c, normalised, and one
  * rotated key k for all heads. With W_k and W_v the parts of kv_b that make a head's keys and
@@ -21,9 +22,14 @@ static const enum role deepseek_attend_order[] = {
 static enum status deepseek_configure(const struct json *config, const char *name,
                                       struct config *out, struct error *err) {
     static const struct mixture_names names = {"n_routed_experts", "moe_intermediate_size", true};
+    static const struct mixture_names older = {"n_routed_experts", "moe_intermediate_size", false};
     const struct json *q_rank = json_get(config, "q_lora_rank");
     struct latent *latent = &out->latent;
-    bool has_bias = false;
+    struct str type = STR("");
+    bool has_bias = false, is_older;
+    json_string(json_get(config, "model_type"), &type);
+    is_older = str_is(type, "deepseek_v2");
+    TRY(arch_common_no_window(config, name, out, err));
     TRY(config_size(config, "kv_lora_rank", 0, name, &latent->kv_rank, err));
     if (q_rank != NULL && !json_is(q_rank, JSON_NULL))
         TRY(config_size(config, "q_lora_rank", 0, name, &latent->q_rank, err));
@@ -33,15 +39,17 @@ static enum status deepseek_configure(const struct json *config, const char *nam
     if (latent->nope > SL_FEATURES_MAX || latent->rope > SL_FEATURES_MAX)
         return error_set(err, SL_ERR_ENV, "%s: heads of %u + %u features are too large", name,
                          latent->nope, latent->rope);
-    if (json_bool(json_get(config, "attention_bias"), &has_bias) && has_bias)
+    TRY(config_flag(config, "attention_bias", name, &has_bias, err));
+    if (has_bias)
         return error_set(err, SL_ERR_ENV, "%s: attention_bias is not supported for this family",
                          name);
     latent->norm_eps = DEEPSEEK_LOW_EPS;
     out->head_dim = latent->nope + latent->rope;
     out->kv_heads = out->heads;
     out->rope.is_interleaved = true;
-    json_bool(json_get(config, "rope_interleave"), &out->rope.is_interleaved);
-    TRY(arch_mixture_json(config, &names, name, out, err));
+    TRY(config_flag(config, "rope_interleave", name, &out->rope.is_interleaved, err));
+    TRY(arch_mixture_json(config, is_older ? &older : &names, name, out, err));
+    out->mixture.score = is_older ? MIXTURE_SOFTMAX : MIXTURE_SIGMOID;
     return arch_mixture_json_grouped(config, name, out, err);
 }
 
@@ -235,7 +243,7 @@ static const struct arch_math deepseek_math = {
 
 const struct arch arch_deepseek = {
     .name = "deepseek2",
-    .hf_types = (const char *const[]){"deepseek_v3", NULL},
+    .hf_types = (const char *const[]){"deepseek_v3", "deepseek_v2", "kimi_k2", NULL},
     .gguf_names = (const char *const[]){"deepseek2", NULL},
     .configure_json = deepseek_configure,
     .configure_meta = deepseek_configure_meta,

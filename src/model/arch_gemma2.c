@@ -36,7 +36,7 @@ static enum status gemma2_configure(const struct json *config, const char *name,
     out->score_scale = 1.0 / sqrt(divisor);
     out->embed_scale = sqrt((double)out->hidden);
     out->norm_offset = 1.0f;
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
     return arch_common_pattern_window(config, name, 2, GEMMA2_WINDOW, out, err);
 }
 
@@ -66,6 +66,7 @@ const struct arch arch_gemma2 = {
                                       "attention.scale", NULL},
     .names = gemma2_names,
     .name_count = sizeof gemma2_names / sizeof gemma2_names[0],
+    .defaults = {.head_dim = 256},
     .configure_json = gemma2_configure,
     .configure_meta = gemma2_configure_meta,
     .need = arch_common_post_norm_need,

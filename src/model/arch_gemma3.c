@@ -54,7 +54,7 @@ static enum status gemma3_configure(const struct json *config, const char *name,
     out->score_scale = 1.0 / sqrt(divisor);
     out->embed_scale = sqrt((double)out->hidden);
     out->norm_offset = 1.0f;
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
     TRY(gemma3_window_rope(config, name, out, err));
     return arch_common_pattern_window(config, name, layers, GEMMA3_WINDOW, out, err);
 }
@@ -88,10 +88,10 @@ const struct arch arch_gemma3 = {
     .ties_by_default = true,
     .has_window_rope = true,
     .activation = ACTIVATION_GELU_TANH,
-    .settings =
-        (const char *const[]){"final_logit_softcapping", "query_pre_attn_scalar",
-                              "attention.sliding_window", "attention.sliding_window_pattern",
-                              "attention.scale", "rope.freq_base_swa", NULL},
+    .settings = (const char *const[]){"final_logit_softcapping", "query_pre_attn_scalar",
+                                      "attention.sliding_window",
+                                      "attention.sliding_window_pattern", "attention.scale",
+                                      "rope.freq_base_swa", "rope_local_base_freq", NULL},
     .names = gemma3_names,
     .name_count = sizeof gemma3_names / sizeof gemma3_names[0],
     .defaults = {.rope_theta = 1e6,

@@ -10,11 +10,13 @@ static enum status glm_configure(const struct json *config, const char *name, st
                                  struct error *err) {
     static const struct mixture_names names = {"n_routed_experts", "moe_intermediate_size", true};
     out->has_qk_norm = false;
-    json_bool(json_get(config, "use_qk_norm"), &out->has_qk_norm);
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    TRY(config_flag(config, "use_qk_norm", name, &out->has_qk_norm, err));
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
+    TRY(arch_common_no_window(config, name, out, err));
     if (out->rope.share == 0)
         out->rope.share = GLM_ROTATED;
     TRY(arch_mixture_json(config, &names, name, out, err));
+    out->mixture.score = MIXTURE_SIGMOID;
     return arch_mixture_json_grouped(config, name, out, err);
 }
 
@@ -26,6 +28,7 @@ static enum status glm_configure_meta(struct meta_reader *reader, struct config 
         number > 0 && number < out->layers)
         more = (uint32_t)number;
     out->layers -= more;
+    out->predict_layers = more;
     out->has_qk_norm = false; /* the tensors tell: see glm_need */
     out->mixture.score = MIXTURE_SIGMOID;
     return arch_mixture_meta(reader, out, err);

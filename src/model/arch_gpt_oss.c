@@ -49,8 +49,12 @@ static enum status gpt_oss_configure(const struct json *config, const char *name
     const struct json *types = json_get(config, "layer_types");
     double alpha = GPT_OSS_ALPHA, limit = GPT_OSS_LIMIT;
     TRY(arch_mixture_json(config, &names, name, out, err));
-    json_double(json_get(config, "swiglu_alpha"), &alpha);
-    json_double(json_get(config, "swiglu_limit"), &limit);
+    const struct json *given[2] = {json_get(config, "swiglu_alpha"),
+                                   json_get(config, "swiglu_limit")};
+    for (int i = 0; i < 2; i++)
+        if (given[i] != NULL && !json_double(given[i], i == 0 ? &alpha : &limit))
+            return error_set(err, SL_ERR_ENV, "%s: %s is not a number", name,
+                             i == 0 ? "swiglu_alpha" : "swiglu_limit");
     if (!(limit > 0) || !(alpha > 0))
         return error_set(err, SL_ERR_ENV,
                          "%s: swiglu_limit is %g and swiglu_alpha %g, not positive", name, limit,

@@ -18,8 +18,9 @@ static enum status granite_configure(const struct json *config, const char *name
                                      struct config *out, struct error *err) {
     const struct json *value = json_get(config, "logits_scaling");
     double divisor = 1;
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
-    json_bool(json_get(config, "mlp_bias"), &out->declares_mlp_bias);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
+    TRY(config_flag(config, "mlp_bias", name, &out->declares_mlp_bias, err));
+    TRY(arch_common_no_window(config, name, out, err));
     if (out->score_scale == 0)
         out->score_scale = 1; /* the class default of attention_multiplier */
     if (value != NULL && !json_is(value, JSON_NULL) && !json_double(value, &divisor))

@@ -3,20 +3,15 @@
  * this name too, with the rows of q and k permuted.
  *
  * Refuses a sliding window: transformers' Llama has none and ignores the setting, other programs
- * apply it, so the answer would depend on whom one asks. */
+ * apply it, so the answer would depend on whom one asks. Text parts of multimodal models (LLaVA's)
+ * leave out sizes that are the class's. */
 #include "model/arch_common.h"
 
 static enum status llama_configure(const struct json *config, const char *name, struct config *out,
                                    struct error *err) {
-    const struct json *window = json_get(config, "sliding_window");
-    uint64_t keys = 0;
-    if (window != NULL && !json_is(window, JSON_NULL) &&
-        (!json_u64(window, &keys) || keys < out->context))
-        return error_set(err, SL_ERR_ENV,
-                         "%s: sliding_window is set, which family llama does not have", name);
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
-    json_bool(json_get(config, "mlp_bias"), &out->declares_mlp_bias);
-    return SL_OK;
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
+    TRY(config_flag(config, "mlp_bias", name, &out->declares_mlp_bias, err));
+    return arch_common_no_window(config, name, out, err);
 }
 
 const struct arch arch_llama = {
@@ -25,6 +20,7 @@ const struct arch arch_llama = {
     .gguf_names = (const char *const[]){"llama", NULL},
     .gguf_is_permuted = true,
     .ties_by_default = false,
+    .defaults = {.part_layers = 32, .part_hidden = 4096, .part_inner = 11008, .part_heads = 32},
     .configure_json = llama_configure,
     .need = arch_common_need,
     .math = &arch_common_math,

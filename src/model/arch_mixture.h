@@ -31,8 +31,8 @@ struct mixture_names {
 };
 enum status arch_mixture_json(const struct json *config, const struct mixture_names *names,
                               const char *name, struct config *out, struct error *err);
-/* first_k_dense_replace, n_group, topk_group, routed_scaling_factor, n_shared_experts, and the
- * scoring that DeepSeek-V3 and its kin have. */
+/* first_k_dense_replace, n_group, topk_group, routed_scaling_factor, n_shared_experts of DeepSeek
+ * and its kin, and what they say about mixture.score, which is set before: sigmoid or softmax. */
 enum status arch_mixture_json_grouped(const struct json *config, const char *name,
                                       struct config *out, struct error *err);
 /* Experts of GGUF metadata: counts, sizes, groups, scale, leading dense blocks, gating. */

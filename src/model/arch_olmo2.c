@@ -5,11 +5,9 @@
 
 static enum status olmo2_configure(const struct json *config, const char *name, struct config *out,
                                    struct error *err) {
-    (void)name;
-    (void)err;
     out->has_whole_qk_norm = true;
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
-    return SL_OK;
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
+    return arch_common_no_window(config, name, out, err);
 }
 
 static enum status olmo2_configure_meta(struct meta_reader *reader, struct config *out,

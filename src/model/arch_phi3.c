@@ -26,7 +26,8 @@ static enum status phi3_configure(const struct json *config, const char *name, s
     static const char *const biases[] = {"attention_bias", "mlp_bias", "lm_head_bias", NULL};
     for (const char *const *member = biases; *member != NULL; member++) {
         bool is_declared = false;
-        if (json_bool(json_get(config, *member), &is_declared) && is_declared)
+        TRY(config_flag(config, *member, name, &is_declared, err));
+        if (is_declared)
             return error_set(err, SL_ERR_ENV, "%s: setting %s is not supported for this family",
                              name, *member);
     }

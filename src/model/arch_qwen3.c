@@ -10,7 +10,7 @@ static enum status qwen3_configure(const struct json *config, const char *name, 
                                    struct error *err) {
     if (out->head_dim == 0)
         out->head_dim = QWEN3_HEAD_DIM;
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
     return arch_common_flagged_window(config, name, out, err);
 }
 

@@ -7,7 +7,7 @@ static enum status qwen3_moe_configure(const struct json *config, const char *na
                                        struct config *out, struct error *err) {
     static const struct mixture_names names = {"num_experts", "moe_intermediate_size", false};
     TRY(arch_mixture_json(config, &names, name, out, err));
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
     return arch_common_flagged_window(config, name, out, err);
 }
 

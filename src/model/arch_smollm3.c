@@ -42,9 +42,9 @@ static enum status smollm3_configure(const struct json *config, const char *name
                                      struct config *out, struct error *err) {
     const struct json *types = json_get(config, "layer_types");
     bool slides = false, has_types = types != NULL && !json_is(types, JSON_NULL);
-    json_bool(json_get(config, "attention_bias"), &out->declares_attention_bias);
-    json_bool(json_get(config, "mlp_bias"), &out->declares_mlp_bias);
-    json_bool(json_get(config, "use_sliding_window"), &slides);
+    TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
+    TRY(config_flag(config, "mlp_bias", name, &out->declares_mlp_bias, err));
+    TRY(config_flag(config, "use_sliding_window", name, &slides, err));
     TRY(smollm3_ropes(config, name, out, err));
     if (!slides && !has_types)
         return SL_OK;

@@ -90,6 +90,7 @@ struct config {
     uint32_t layers, hidden, heads, kv_heads, head_dim, inner; /* inner: of the MLP */
     uint32_t vocabulary;                                       /* rows of the embedding */
     uint32_t context;                                          /* positions */
+    uint32_t predict_layers; /* behind the others, for further tokens; not used */
     float norm_eps;
     struct rope_config rope;
     struct rope_config window_rope; /* of the windowed layers, if they have one of their own */
@@ -141,6 +142,9 @@ enum status config_check_mixture(const struct config *config, const char *name, 
 /* A whole number of config.json; absent or null gives fallback, or is refused when that is 0. */
 enum status config_size(const struct json *config, const char *member, uint32_t fallback,
                         const char *name, uint32_t *out, struct error *err);
+/* true or false; absent or null leaves *out alone. */
+enum status config_flag(const struct json *config, const char *member, const char *name, bool *out,
+                        struct error *err);
 /* Rotary settings of config.json, both styles: rope_theta with rope_scaling, and rope_parameters.
  * Fills rope, and window_rope where the layer types have settings of their own; the sizes are read
  * already. */

@@ -43,7 +43,11 @@ static const struct {
     {"swiglu_limit", NAN, 0},
     {"num_local_experts", 0, 0},
     {"n_routed_experts", 0, 0},
+    {"rope_local_base_freq", NAN, 0},
     {"use_qk_norm", NAN, 0},
+    {"qk_layernorm", NAN, 0},
+    {"use_parallel_residual", NAN, 0},
+    {"attn_temperature_tuning", NAN, 0},
     {"qk_norm", NAN, 0},
     {"alibi", NAN, 0},
     {"rope_interleave", NAN, 0},
@@ -88,7 +92,7 @@ static enum status config_check_members(const struct json *config, const struct 
     return SL_OK;
 }
 
-/* hidden_act, or hidden_activation as the Gemmas call it. */
+/* hidden_act, or hidden_activation as the Gemmas call it, whose class reads no hidden_act. */
 static enum status config_activation(const struct json *config, const char *name,
                                      struct config *out, struct error *err) {
     static const char *const members[] = {"hidden_act", "hidden_activation", NULL};
@@ -103,7 +107,8 @@ static enum status config_activation(const struct json *config, const char *name
         const struct json *value = json_get(config, *member);
         struct str word = STR("");
         size_t i = 0, count = sizeof words / sizeof words[0];
-        if (!config_is_set(value))
+        bool is_other = member == members && config_is_set(json_get(config, members[1]));
+        if (!config_is_set(value) || is_other)
             continue;
         if (json_string(value, &word))
             while (i < count && !str_is(word, words[i].word))
@@ -130,18 +135,38 @@ enum status config_size(const struct json *config, const char *member, uint32_t 
     return SL_OK;
 }
 
+enum status config_flag(const struct json *config, const char *member, const char *name, bool *out,
+                        struct error *err) {
+    const struct json *value = json_get(config, member);
+    if (config_is_set(value) && !json_bool(value, out))
+        return error_set(err, SL_ERR_ENV, "%s: %s is not true or false", name, member);
+    return SL_OK;
+}
+
 static enum status config_sizes(const struct json *config, const struct arch_defaults *defaults,
                                 const char *name, struct config *out, struct error *err) {
-    TRY(config_size(config, "num_hidden_layers", 0, name, &out->layers, err));
-    TRY(config_size(config, "hidden_size", 0, name, &out->hidden, err));
-    TRY(config_size(config, "num_attention_heads", defaults->heads, name, &out->heads, err));
-    TRY(config_size(config, "num_key_value_heads",
-                    defaults->kv_heads != 0 ? defaults->kv_heads : out->heads, name, &out->kv_heads,
-                    err));
-    TRY(config_size(config, "intermediate_size", 0, name, &out->inner, err));
+    uint32_t kv_heads = defaults->kv_heads;
+    TRY(config_size(config, "num_hidden_layers", defaults->part_layers, name, &out->layers, err));
+    TRY(config_size(config, "hidden_size", defaults->part_hidden, name, &out->hidden, err));
+    /* The class's own pair of heads goes together: heads that are given say nothing of it. */
+    if (defaults->part_kv_heads != 0 && !config_is_set(json_get(config, "num_attention_heads")))
+        kv_heads = defaults->part_kv_heads;
+    TRY(config_size(config, "num_attention_heads",
+                    defaults->heads != 0 ? defaults->heads : defaults->part_heads, name,
+                    &out->heads, err));
+    TRY(config_size(config, "num_key_value_heads", kv_heads != 0 ? kv_heads : out->heads, name,
+                    &out->kv_heads, err));
+    TRY(config_size(config, "intermediate_size", defaults->part_inner, name, &out->inner, err));
     TRY(config_size(config, "vocab_size", defaults->vocabulary, name, &out->vocabulary, err));
     TRY(config_size(config, "max_position_embeddings", defaults->context, name, &out->context,
                     err));
+    uint64_t predict = 0;
+    const struct json *more = json_get(config, "num_nextn_predict_layers");
+    if (config_is_set(more) && (!json_u64(more, &predict) || predict > SL_LAYERS_MAX))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: num_nextn_predict_layers is not a whole number up to %u", name,
+                         SL_LAYERS_MAX);
+    out->predict_layers = (uint32_t)predict;
     out->head_dim = defaults->head_dim;
     if (config_is_set(json_get(config, "head_dim")))
         TRY(config_size(config, "head_dim", 0, name, &out->head_dim, err));
@@ -184,23 +209,35 @@ static void config_sampling(const struct json *generation, struct config *out) {
     out->top_k = top_k;
 }
 
-static enum status config_fill(const struct json *config, const struct arch *arch, const char *name,
-                               struct config *out, struct error *err) {
+/* is_part: the object is the text_config of another. */
+static enum status config_fill(const struct json *config, const struct arch *arch, bool is_part,
+                               const char *name, struct config *out, struct error *err) {
+    struct arch_defaults defaults = arch->defaults;
+    if (!is_part)
+        defaults.part_layers = defaults.part_hidden = defaults.part_inner = defaults.part_heads =
+            defaults.part_kv_heads = 0;
     out->family = arch->name;
     out->has_qk_norm = arch->has_qk_norm;
     out->activation = arch->activation;
     TRY(config_check_members(config, arch, name, out, err));
     TRY(config_activation(config, name, out, err));
-    TRY(config_sizes(config, &arch->defaults, name, out, err));
+    TRY(config_sizes(config, &defaults, name, out, err));
     TRY(config_rope_from_json(config, name, arch, out, err));
     TRY(config_quantisation(config, name, out, err));
-    const struct json *tie = json_get(config, "tie_word_embeddings");
     out->ties_embeddings = arch->ties_by_default;
-    if (config_is_set(tie) && !json_bool(tie, &out->ties_embeddings))
-        return error_set(err, SL_ERR_ENV, "%s: tie_word_embeddings is not true or false", name);
+    TRY(config_flag(config, "tie_word_embeddings", name, &out->ties_embeddings, err));
     if (arch->configure_json != NULL)
         TRY(arch->configure_json(config, name, out, err));
     return config_check(out, name, err);
+}
+
+/* Multimodal models whose text part sees a prompt in another way than the text model does. */
+static enum status config_check_whole(struct str type, const char *name, struct error *err) {
+    if (!str_is(type, "paligemma"))
+        return SL_OK;
+    return error_set(err, SL_ERR_ENV,
+                     "%s: model type \"paligemma\" is not supported: its prompts are not causal",
+                     name);
 }
 
 /* Multimodal models keep their text model's members in text_config. What the outer object says
@@ -218,7 +255,7 @@ static enum status config_outer(const struct json *outer, const struct json *tex
                                 struct config *out, struct error *err) {
     TRY(config_quantisation(outer, name, out, err));
     if (!config_is_set(json_get(text, "tie_word_embeddings")))
-        json_bool(json_get(outer, "tie_word_embeddings"), &out->ties_embeddings);
+        return config_flag(outer, "tie_word_embeddings", name, &out->ties_embeddings, err);
     return SL_OK;
 }
 
@@ -230,6 +267,8 @@ enum status config_from_json(const struct json *config, const struct json *gener
         return error_set(err, SL_ERR_ENV, "%s: not a JSON object", name);
     const struct json *outer = config;
     config = config_text_part(config);
+    if (config != outer && json_string(json_get(outer, "model_type"), &type))
+        TRY(config_check_whole(type, name, err));
     if (!json_string(json_get(config, "model_type"), &type))
         return error_set(err, SL_ERR_ENV, "%s: model_type is missing", name);
     const struct arch *found = arch_from_hf(type);
@@ -244,7 +283,7 @@ enum status config_from_json(const struct json *config, const struct json *gener
     }
     struct config result = {.layers = 0};
     arena_init(&result.arena);
-    enum status status = config_fill(config, found, name, &result, err);
+    enum status status = config_fill(config, found, config != outer, name, &result, err);
     if (status == SL_OK && config != outer)
         status = config_outer(outer, config, name, &result, err);
     if (status != SL_OK) {

@@ -150,7 +150,7 @@ static enum status reader_rope(struct meta_reader *reader, const struct arch *ar
         return SL_OK;
     if (!str_is(type, "linear"))
         return error_set(err, SL_ERR_ENV, "%s: rope type \"%.*s\" is not supported (%s)",
-                         reader->name, STR_ARG(type), key);
+                         reader->name, STR_ARG(type), meta_reader_key(reader, "rope.scaling.type"));
     if (factor != 0 && factor != 1) {
         rope->kind = ROPE_LINEAR;
         rope->factor = factor;

@@ -75,15 +75,38 @@ enum status arch_mixture_json(const struct json *config, const struct mixture_na
     return mixture_sparse_layers(config, name, out, err);
 }
 
-/* A setting that may only be what it always is. */
-static enum status mixture_only(const struct json *config, const char *member, const char *word,
-                                const char *name, struct error *err) {
+/* A setting that may only be what it always is, *word, or word[1] where there are two. */
+static enum status mixture_only(const struct json *config, const char *member,
+                                const char *const word[2], const char *name, struct error *err) {
     const struct json *value = json_get(config, member);
     struct str found = STR("");
-    if (!mixture_is_set(value) || (json_string(value, &found) && str_is(found, word)))
+    if (!mixture_is_set(value) ||
+        (json_string(value, &found) &&
+         (str_is(found, word[0]) || (word[1] != NULL && str_is(found, word[1])))))
         return SL_OK;
-    return error_set(err, SL_ERR_ENV, "%s: %s is \"%.*s\"; only %s is supported", name, member,
-                     STR_ARG(found), word);
+    return error_set(err, SL_ERR_ENV, "%s: %s is \"%.*s\"; only %s%s%s is supported", name, member,
+                     STR_ARG(found), word[0], word[1] != NULL ? " or " : "",
+                     word[1] != NULL ? word[1] : "");
+}
+
+/* How experts are scored and groups of them chosen, which goes together: DeepSeek-V2's names for it
+ * and V3's. V2 takes the best group by its best expert, V3 by its best two (model/route.c). */
+static enum status mixture_scoring(const struct json *config, const char *name, struct config *out,
+                                   struct error *err) {
+    static const char *const words[2][2][2] = {
+        {{"sigmoid", NULL}, {"noaux_tc", NULL}},
+        {{"softmax", NULL}, {"greedy", "group_limited_greedy"}},
+    };
+    bool is_softmax = out->mixture.score == MIXTURE_SOFTMAX;
+    const struct json *method = json_get(config, "topk_method");
+    struct str found = STR("greedy");
+    TRY(mixture_only(config, "scoring_func", words[is_softmax][0], name, err));
+    TRY(mixture_only(config, "topk_method", words[is_softmax][1], name, err));
+    json_string(method, &found);
+    if (is_softmax && str_is(found, "greedy")) /* without groups, whatever their number */
+        return SL_OK;
+    TRY(config_size(config, "n_group", 1, name, &out->mixture.groups, err));
+    return config_size(config, "topk_group", 1, name, &out->mixture.groups_used, err);
 }
 
 enum status arch_mixture_json_grouped(const struct json *config, const char *name,
@@ -94,11 +117,7 @@ enum status arch_mixture_json_grouped(const struct json *config, const char *nam
     const struct json *shared = json_get(config, "n_shared_experts");
     uint64_t dense = 0, experts = 0;
     double factor = 1.0;
-    TRY(mixture_only(config, "scoring_func", "sigmoid", name, err));
-    TRY(mixture_only(config, "topk_method", "noaux_tc", name, err));
-    mixture->score = MIXTURE_SIGMOID;
-    TRY(config_size(config, "n_group", 1, name, &mixture->groups, err));
-    TRY(config_size(config, "topk_group", 1, name, &mixture->groups_used, err));
+    TRY(mixture_scoring(config, name, out, err));
     if (mixture_is_set(scale) && !json_double(scale, &factor))
         return error_set(err, SL_ERR_ENV, "%s: routed_scaling_factor is not a number", name);
     mixture->scale = (float)factor;

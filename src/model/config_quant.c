@@ -25,8 +25,10 @@ static bool is_set(const struct json *value) {
 
 static enum status refuse(const struct reader *reader, const char *what, struct str value,
                           struct error *err) {
-    return error_set(err, SL_ERR_ENV, "%s: %s with %s \"%.*s\" is not supported", reader->name,
-                     reader->member, what, STR_ARG(value));
+    return error_set(err, SL_ERR_ENV,
+                     "%s: %s with %s \"%.*s\" is not supported: use the model's FP8, MLX or GGUF "
+                     "files, or those that are not quantised",
+                     reader->name, reader->member, what, STR_ARG(value));
 }
 
 /* A whole number from 1 to limit; 0 when it is absent. */
@@ -154,6 +156,7 @@ static enum status read_object(const struct reader *reader, struct error *err) {
         enum status (*read)(const struct reader *reader, struct error *err);
     } methods[] = {
         {"fp8", read_fp8},
+        {"fbgemm_fp8", read_fp8}, /* a scale a row */
         {"mxfp4", read_mxfp4},
         {"compressed-tensors", read_compressed},
     };

@@ -58,6 +58,14 @@ static void fp8_says_its_blocks_and_what_it_leaves(void **state) {
     assert_true(config_module(&config, STR("lm_head"))->is_plain);
     assert_null(config_module(&config, STR("model.layers.0.mlp.up_proj")));
     config_release(&config);
+    config = good(",\"quantization_config\":{\"quant_method\":\"fp8\","
+                  "\"activation_scheme\":\"static\",\"ignored_layers\":[\"lm_head\"]}");
+    assert_true(config_module(&config, STR("lm_head"))->is_plain);
+    config_release(&config);
+    config = good(",\"quantization_config\":{\"quant_method\":\"fbgemm_fp8\","
+                  "\"activation_scale_ub\":1200.0,\"modules_to_not_convert\":[\"lm_head\"]}");
+    assert_true(config_module(&config, STR("lm_head"))->is_plain);
+    config_release(&config);
     config = good(",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":null}");
     assert_int_equal(config.quantisation.hint.block_rows, 0);
     config_release(&config);
@@ -100,13 +108,14 @@ static void silence_is_no_quantisation(void **state) {
 
 static void other_ways_are_refused_by_name(void **state) {
     (void)state;
-    static const char *const methods[] = {"awq",        "gptq",    "bitsandbytes", "quark",
-                                          "fbgemm_fp8", "torchao", "hqq",          "modelopt"};
+    static const char *const methods[] = {"awq",     "gptq", "bitsandbytes", "quark", "aqlm",
+                                          "torchao", "hqq",  "modelopt",     "eetq"};
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         char more[200];
         snprintf(more, sizeof more, ",\"quantization_config\":{\"quant_method\":\"%s\",\"bits\":4}",
                  methods[i]);
         refuses(more, methods[i]);
+        refuses(more, "GGUF files"); /* what to do */
     }
     static const char *const rows[][2] = {
         {",\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}", "\"e5m2\""},

@@ -55,8 +55,11 @@ static enum status rope_check_members(const struct json *rope, enum rope_kind ki
         for (const char *const *word = own[kind]; *word != NULL; word++)
             is_known |= str_is(member->name, *word);
         /* A factor of one says nothing, whatever it multiplies. */
-        if (str_is(member->name, "factor") || str_is(member->name, "attention_factor"))
+        if (str_is(member->name, "factor") || str_is(member->name, "attention_factor") ||
+            str_is(member->name, "attn_factor") || str_is(member->name, "extrapolation_factor"))
             is_known |= json_double(&member->value, &value) && value == 1.0;
+        if (str_is(member->name, "finetuned")) /* of the first yarn models; a remark */
+            is_known |= json_is(&member->value, JSON_TRUE) || json_is(&member->value, JSON_FALSE);
         if (!is_known)
             return error_set(err, SL_ERR_ENV, "%s: rope member %.*s is not supported", name,
                              STR_ARG(member->name));
@@ -222,7 +225,8 @@ static void rope_complete(const struct rope_reader *reader, const struct rope_co
                     reader->name, rope->theta, outside->theta);
     if (rope->theta != 0)
         return;
-    log_warning("%s: no rope_theta, %g is used", reader->name, theta_default);
+    if (theta_default == ROPE_THETA_DEFAULT) /* else the family's own, which its files rely on */
+        log_warning("%s: no rope_theta, %g is used", reader->name, theta_default);
     rope->theta = theta_default;
 }
 

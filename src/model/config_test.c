@@ -491,6 +491,19 @@ static void the_text_part_of_a_multimodal_config_is_read(void **state) {
             "\"llama\"," SIZES "}",
             "quantization_config");
     refuses("wrapper", ",\"text_config\":[]", "wrapper");
+    /* LLaVA leaves out what is as in the class; a config by itself may not. */
+    config = read_good("llava", ",\"text_config\":{\"model_type\":\"llama\",\"rms_norm_eps\":1e-05,"
+                                "\"max_position_embeddings\":4096,\"vocab_size\":32064}");
+    assert_true(config.layers == 32 && config.hidden == 4096 && config.inner == 11008);
+    assert_true(config.heads == 32 && config.kv_heads == 32 && config.head_dim == 128);
+    config_release(&config);
+    config =
+        read_good("llava_next", ",\"text_config\":{\"model_type\":\"mistral\",\"vocab_size\":9,"
+                                "\"max_position_embeddings\":9}");
+    assert_true(config.inner == 14336 && config.heads == 32 && config.kv_heads == 8);
+    config_release(&config);
+    refuses("llama", ",\"num_hidden_layers\":null", "num_hidden_layers is missing");
+    refuses("paligemma", ",\"text_config\":{\"model_type\":\"gemma2\"," SIZES "}", "paligemma");
 }
 
 static void ties_follow_the_flag_or_the_family(void **state) {

@@ -204,10 +204,21 @@ static enum status binder_matrix(struct binder *binder, const struct binder_what
     TRY(binder_check_shape(binder, numbers, what, err));
     arch_shape(&model->config, what->role, &wanted.rows, &wanted.columns);
     wanted.rows = slice.total;
+    /* MLX has the matrices of MLA for each head, which are read as one. */
+    bool is_by_head = numbers->dims == 3 && (what->role == ROLE_K_B || what->role == ROLE_V_B) &&
+                      dtype_get(numbers->dtype)->decode == NULL;
+    if (is_by_head) {
+        wanted.slices = model->config.heads;
+        wanted.rows /= wanted.slices;
+    }
     struct matrix *matrix = arena_take(&model->arena, sizeof *matrix);
     if (matrix == NULL)
         return error_memory(err, sizeof *matrix, "a matrix");
     TRY(matrix_find(&model->index, &wanted, matrix, err));
+    if (is_by_head && !matrix_join(matrix, wanted.slices))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: tensor %.*s has scales of several rows, which is not supported here",
+                         binder_file(binder, numbers), STR_ARG(numbers->name));
     if (entry != NULL && entry->is_plain && matrix->part_count > 1)
         return error_set(err, SL_ERR_ENV,
                          "%s: tensor %.*s is quantised, and the config says that it is not",
@@ -456,6 +467,20 @@ static bool binder_is_elsewhere(const struct binder *binder, struct str name) {
            !str_starts(name, str_from(binder->prefix));
 }
 
+/* Tensors of the layers behind the last one that predict further tokens. */
+static bool binder_is_prediction(const struct binder *binder, struct str name) {
+    const struct config *config = &binder->model->config;
+    struct str at = binder->is_folder ? STR("layers.") : STR("blk.");
+    uint64_t layer = 0;
+    if (binder->is_folder && str_starts(name, str_from(binder->prefix)))
+        name = str_cut(name, strlen(binder->prefix), name.len);
+    if (config->predict_layers == 0 || !str_starts(name, at))
+        return false;
+    size_t dot = str_find(name, STR("."), at.len);
+    return dot != SIZE_MAX && str_to_u64(str_cut(name, at.len, dot), &layer) &&
+           layer >= config->layers && layer - config->layers < config->predict_layers;
+}
+
 static void binder_warn_unused(const struct binder *binder) {
     const struct index *index = &binder->model->index;
     size_t count = 0;
@@ -466,7 +491,7 @@ static void binder_warn_unused(const struct binder *binder) {
         struct str name =
             is_read ? index->tensors[i].name : index->unsupported[i - index->count].name;
         if ((is_read && binder->used[i]) || binder_is_harmless(name) ||
-            binder_is_elsewhere(binder, name))
+            binder_is_elsewhere(binder, name) || binder_is_prediction(binder, name))
             continue;
         if (count++ < 3)
             buf_printf(&names, "%s%.*s", count > 1 ? ", " : "", STR_ARG(name));

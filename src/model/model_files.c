@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define JSON_FILE_BYTES_MAX ((size_t)64 << 20)
+#define JSON_VALUES_MAX 2000000u /* of one file, which its tree in memory follows */
 #define TEXTS_MAX 8
 
 const char *model_files_path(struct model *model, const char *name) {
@@ -48,7 +49,7 @@ static enum status files_json(struct model *model, const char *name, const struc
     *out = NULL;
     if (text.data == NULL)
         return SL_OK;
-    struct json_options options = {.depth_max = 64};
+    struct json_options options = {.depth_max = 64, .values_max = JSON_VALUES_MAX};
     if (json_parse(&model->arena, text, &options, out, err) != SL_OK) {
         if (err != NULL)
             err->status = SL_ERR_ENV;

@@ -143,10 +143,12 @@ static const struct role_info roles[ROLE_COUNT] = {
                    .is_per_layer = true,
                    .is_whole = true},
     [ROLE_K_B] = {.word = "k_b_proj",
+                  .safetensors = "model.layers.%u.self_attn.embed_q.weight", /* MLX */
                   .gguf = "blk.%u.attn_k_b.weight",
                   .is_per_layer = true,
                   .is_whole = true},
     [ROLE_V_B] = {.word = "v_b_proj",
+                  .safetensors = "model.layers.%u.self_attn.unembed_out.weight", /* MLX */
                   .gguf = "blk.%u.attn_v_b.weight",
                   .is_per_layer = true,
                   .is_whole = true},

@@ -32,8 +32,8 @@ static uint32_t route_take(float *keys, size_t count) {
     return (uint32_t)best;
 }
 
-/* Sum of the two largest of a group. */
-static float route_group_score(const float *keys, size_t count) {
+/* Of a group, its largest key, and for DeepSeek-V3's sigmoids the sum of its two largest. */
+static float route_group_score(const struct mixture *mixture, const float *keys, size_t count) {
     float first = -INFINITY, second = -INFINITY;
     for (size_t i = 0; i < count; i++) {
         float key = keys[i];
@@ -44,14 +44,14 @@ static float route_group_score(const float *keys, size_t count) {
             second = key;
         }
     }
-    return first + second;
+    return mixture->score == MIXTURE_SOFTMAX ? first : first + second;
 }
 
 /* Leaves the keys of the best groups, and minus infinity in the others. */
 static void route_mask_groups(const struct mixture *mixture, float *keys, float *groups) {
     size_t size = mixture->count / mixture->groups;
     for (size_t g = 0; g < mixture->groups; g++) {
-        float score = route_group_score(keys + g * size, size);
+        float score = route_group_score(mixture, keys + g * size, size);
         groups[g] = score > -INFINITY ? score : ROUTE_LAST;
     }
     for (size_t g = 0; g < mixture->groups_used; g++)

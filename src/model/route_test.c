@@ -108,6 +108,19 @@ static void a_group_out_of_the_best_gives_none_whatever_its_scores(void **state)
     assert_int_equal(experts[1], 1);
 }
 
+/* DeepSeek-V2: a group counts by its best expert; V3's sum of two would take the other group. */
+static void a_softmax_takes_the_group_of_the_best_expert(void **state) {
+    (void)state;
+    struct mixture mixture = {.count = 8, .used = 2, .scale = 1, .groups = 2, .groups_used = 1};
+    /* e^x: 3 3 1 1 and 4 1 1 1 of 15. */
+    const float x[COUNT] = {1.0986123f, 1.0986123f, 0, 0, 1.3862944f, 0, 0, 0};
+    choose(&mixture, x, NULL);
+    assert_int_equal(experts[0], 4);
+    assert_int_equal(experts[1], 5);
+    assert_near(weights[0], 4.0 / 15);
+    assert_near(weights[1], 1.0 / 15);
+}
+
 static void ties_go_to_the_lower_number_and_nan_comes_last(void **state) {
     (void)state;
     struct mixture mixture = {.count = 8, .used = 8, .scale = 1, .groups = 1, .groups_used = 1};
@@ -137,6 +150,7 @@ int main(void) {
         cmocka_unit_test(softmax_of_the_chosen_ignores_the_others),
         cmocka_unit_test(sigmoids_choose_within_the_best_groups),
         cmocka_unit_test(a_group_out_of_the_best_gives_none_whatever_its_scores),
+        cmocka_unit_test(a_softmax_takes_the_group_of_the_best_expert),
         cmocka_unit_test(ties_go_to_the_lower_number_and_nan_comes_last),
     };
     return cmocka_run_group_tests_name("route", tests, NULL, NULL);

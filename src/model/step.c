@@ -135,6 +135,24 @@ uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_
     return sum + 3 * (uint64_t)(model->config.rope.rotary / 2) * sizeof(float);
 }
 
+size_t step_product_features(const struct model *model) {
+    struct step step = {0};
+    struct step_act acts[STEP_ACTS];
+    /* What no product reads may be far wider. */
+    const struct act *const others[] = {&step.logits, &step.wide_q, &step.wide_a,
+                                        &step.expert_both};
+    size_t most = 0;
+    step_acts(&step, &model->config, 1, 1, acts);
+    for (size_t i = 0; i < STEP_ACTS; i++) {
+        bool is_input = true;
+        for (size_t j = 0; j < sizeof others / sizeof *others; j++)
+            is_input = is_input && acts[i].act != others[j];
+        if (is_input && acts[i].features > most)
+            most = acts[i].features;
+    }
+    return most;
+}
+
 /* One vector as float32. */
 static enum status step_read_vector(const struct model *model, const struct tensor *tensor,
                                     float *values, struct error *err) {

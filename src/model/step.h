@@ -97,6 +97,8 @@ enum status step_new(const struct step_options *options, struct step **out, stru
 void step_free(struct step *step); /* accepts NULL; releases a lease that a failed pass left */
 /* Memory that step_new takes (activations, tables, vectors): part of the plan. */
 uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_max);
+/* Most features of the activations that products read: for backend_cpu_new. */
+size_t step_product_features(const struct model *model);
 
 /* Sets shapes and rope tables for the tokens of a pass (members "of this pass" are set before). */
 enum status step_begin(struct step *step, struct error *err);

@@ -102,8 +102,8 @@ static void add_specials(const struct plan_rows *rows, struct buf *out) {
 }
 
 void plan_explain(const struct plan *plan, const struct model *model, struct buf *out) {
-    buf_printf(out, "plan: %s, %s (%s), %s kernels", model->config.family, plan->precision,
-               plan->precision_reason, plan->kernels);
+    buf_printf(out, "plan: %s, %s (%s), %s kernels (%s)", model->config.family, plan->precision,
+               plan->precision_reason, plan->kernels, plan->kernels_reason);
     add_many(out, ", ", plan->threads, "thread");
     buf_add(out, STR(". "));
     if (plan->rows.count == 0) {
@@ -151,6 +151,7 @@ void plan_json(const struct plan *plan, const struct model *model, struct buf *o
     add_text(out, "precision", plan->precision);
     add_text(out, "precision_reason", plan->precision_reason);
     add_text(out, "kernels", plan->kernels);
+    add_text(out, "kernels_reason", plan->kernels_reason);
     add_count(out, "rows", plan->rows.count);
     add_count(out, "prompt_tokens", plan->rows.prompt_tokens);
     add_count(out, "special_rows", plan->rows.special_rows);

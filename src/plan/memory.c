@@ -67,13 +67,16 @@ static enum status find_ways(struct memory *memory, const struct layout_item *it
     return SL_OK;
 }
 
-static enum status find_items(struct memory *memory, struct error *err) {
+static enum status find_items(struct memory *memory, const struct settings *settings,
+                              struct error *err) {
     struct layout_item *items;
     size_t count;
+    bool is_all_bf16 = true;
     TRY(model_layout_items(memory->model, &items, &count, err));
     uint64_t expert_values = 0;
     for (size_t i = 0; i < count; i++) {
         const struct matrix *matrix = &items[i].matrix;
+        is_all_bf16 = is_all_bf16 && matrix->dtype == DTYPE_BF16;
         if (!role_is_expert(role_of_key(items[i].key))) {
             memory->values += matrix->rows * matrix->columns;
             continue;
@@ -84,7 +87,10 @@ static enum status find_items(struct memory *memory, struct error *err) {
     const struct mixture *mixture = &memory->model->config.mixture;
     if (mixture->count > 0)
         memory->values += expert_values / mixture->count * mixture->used;
-    enum status status = find_ways(memory, items, count, err);
+    enum status status = backend_cpu_choose(settings->kernels, is_all_bf16, &memory->choice, err);
+    memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
+    if (status == SL_OK)
+        status = find_ways(memory, items, count, err);
     mem_free(items);
     return status;
 }
@@ -94,6 +100,7 @@ enum status memory_init(struct memory *memory, const struct model *model,
                         size_t threads, struct error *err) {
     struct memory made = {
         .model = model,
+        .product_features = step_product_features(model),
         .threads = threads,
         .has_logprobs = settings->logprobs >= 0 || rows->wants_logprobs,
         .logprobs = settings->logprobs > 0 ? (size_t)settings->logprobs : 0,
@@ -102,7 +109,7 @@ enum status memory_init(struct memory *memory, const struct model *model,
     };
     if (rows->top_logprobs > made.logprobs)
         made.logprobs = rows->top_logprobs;
-    TRY(find_items(&made, err));
+    TRY(find_items(&made, settings, err));
     made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WHOLE);
     made.window_page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WINDOW);
     made.window = kv_window(&model->config);
@@ -155,6 +162,8 @@ uint64_t memory_work(const struct memory *memory, const struct memory_load *load
                    (sizeof(struct token_logprobs) + 32 + memory->logprobs * sizeof(struct logprob));
     }
     return step_bytes(memory->model, load->pass_tokens, logits) +
+           backend_cpu_packed_bytes(memory->choice.kernels, memory->product_features,
+                                    load->pass_tokens) +
            engine_bytes(memory->model, &limits, memory->threads) + row * load->batch;
 }
 

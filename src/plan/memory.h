@@ -24,6 +24,9 @@ struct memory_way {
 struct memory {
     const struct model *model;
     const struct plan_rows *rows;
+    struct backend_choice choice; /* the kernel set */
+    bool rounds_weights;          /* it multiplies with weights that are not bf16 */
+    size_t product_features;      /* of the widest activations of a product */
     size_t threads;
     size_t logprobs; /* best tokens kept for each answer token; with has_logprobs */
     bool has_logprobs;

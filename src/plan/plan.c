@@ -61,10 +61,6 @@ static size_t larger(size_t a, size_t b) {
 
 /* Settings that this version has no second way for: what it lacks is no wrong usage. */
 static enum status check_settings(const struct settings *settings, struct error *err) {
-    if (!is_word(settings->kernels, "auto") && !is_word(settings->kernels, "portable"))
-        return error_set(err, SL_ERR_ENV,
-                         "--kernels %s: this version has the kernel set portable alone",
-                         settings->kernels);
     if (settings->has_checksum)
         return error_set(err, SL_ERR_ENV, "--checksum: not in this version");
     return SL_OK;
@@ -376,11 +372,13 @@ void plan_time(struct plan *plan) {
     plan->seconds = plan->pass_seconds * (double)plan->passes + (is_streamed ? 0 : read);
 }
 
-/* What the rows leave keeps blocks in memory. */
+/* What the rows leave keeps blocks in memory. Where that would be all of them, `stream` was asked
+ * for by name: it gets every block read for every pass. */
 static enum status choose_pins(const struct memory *memory, uint64_t usable, struct choice *choice,
                                struct error *err) {
     uint64_t taken = memory_total(memory, choice->way, choice->slab_count, &choice->load);
-    if (choice->slab_count == 0 || memory->rows->count == 0 || taken >= usable)
+    if (choice->slab_count == 0 || memory->rows->count == 0 || taken >= usable ||
+        usable - taken >= choice->way->slab_bytes_sum)
         return SL_OK;
     return pins_foresee(memory, choice->way, usable - taken, &choice->pins, err);
 }
@@ -391,8 +389,9 @@ static void fill_time(const struct memory *memory, struct plan *plan) {
     if (rows->count == 0)
         return;
     plan->passes = count_passes(rows, plan);
-    double flops = (double)plan->threads *
-                   (cpu_get()->has_avx2_fma ? ASSUMED_FLOPS_VECTOR : ASSUMED_FLOPS_SCALAR);
+    double flops = (double)plan->threads * (cpu_get()->has_avx2_fma || cpu_get()->has_neon
+                                                ? ASSUMED_FLOPS_VECTOR
+                                                : ASSUMED_FLOPS_SCALAR);
     double tokens = (double)(rows->prompt_tokens + rows->answer_tokens);
     plan->compute_seconds = 2.0 * (double)memory->values * tokens / flops / (double)plan->passes;
     plan_time(plan);
@@ -505,12 +504,18 @@ uint64_t plan_fit_bytes(const struct plan_fit *fit, size_t tokens) {
 
 enum status plan_make(const struct model *model, const struct settings *settings,
                       const struct plan_rows *rows, struct plan *out, struct error *err) {
-    struct plan plan = {.kernels = "portable", .rows = *rows};
+    struct plan plan = {.rows = *rows};
     struct memory memory;
     TRY(check_settings(settings, err));
     TRY(decide_precision(model, settings, &plan, err));
     plan.threads = count_threads(settings);
     TRY(memory_init(&memory, model, settings, rows, plan.threads, err));
+    plan.kernels = memory.choice.kernels;
+    plan.kernels_reason = memory.choice.reason;
+    plan.product_features = memory.product_features;
+    if (memory.rounds_weights)
+        snprintf(plan.precision_reason, sizeof plan.precision_reason,
+                 "as published, rounded to bf16 by the kernels");
     plan.weights_bytes = model_weights_bytes(model);
     plan.kv_dtype = memory.kv_dtype;
     decide_budget(settings, &plan);

@@ -6,7 +6,7 @@
 #ifndef SLUICE_PLAN_PLAN_H
 #define SLUICE_PLAN_PLAN_H
 
-#include "backend/kv_view.h"
+#include "backend/backend.h"
 #include "model/model.h"
 #include "plan/machine.h"
 #include "plan/settings.h"
@@ -34,7 +34,8 @@ struct plan {
     char engine_reason[200];
     char precision[64]; /* the formats as published: "q4_1 + q8_0" */
     char precision_reason[200];
-    const char *kernels; /* "portable" */
+    const char *kernels, *kernels_reason; /* "portable" ..; "--kernels" .. */
+    size_t product_features;              /* for backend_cpu_new */
     size_t threads;
     struct plan_rows rows;
     uint64_t budget_bytes;

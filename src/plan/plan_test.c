@@ -3,6 +3,7 @@
  */
 #include "plan/plan.h"
 
+#include "base/cpu.h"
 #include "base/json.h"
 #include "engine/kv.h"
 
@@ -420,10 +421,6 @@ static void what_is_not_in_this_version_is_refused_by_name(void **state) {
     struct plan plan;
     struct error err;
     settings = settings_for("auto", GIB);
-    settings.kernels = "amx";
-    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
-    assert_non_null(strstr(err.text, "amx"));
-    settings = settings_for("auto", GIB);
     settings.precision = "4";
     assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
     assert_non_null(strstr(err.text, "--precision 4"));
@@ -432,6 +429,33 @@ static void what_is_not_in_this_version_is_refused_by_name(void **state) {
     settings.has_checksum = true;
     assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_ENV);
     assert_non_null(strstr(err.text, "--checksum"));
+}
+
+/* The small model is all bf16. What the kernels keep of the activations of a pass is in the sum. */
+static void kernel_set_is_chosen_with_a_reason_and_counted(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(2, 10, 10);
+    struct settings settings = settings_for("resident", GIB);
+    struct plan plan, portable;
+    struct error err;
+    settings.pass_tokens = 512;
+    must_plan(small, &settings, &rows, &plan);
+    settings.kernels = "portable";
+    must_plan(small, &settings, &rows, &portable);
+    assert_string_equal(portable.kernels, "portable");
+    assert_string_equal(portable.kernels_reason, "--kernels");
+    assert_string_equal(plan.precision_reason, "as published, used without rounding");
+    bool has_bf16 = cpu_get()->has_avx512bf16;
+    assert_int_equal(strcmp(plan.kernels, "portable") != 0, has_bf16);
+    assert_string_equal(plan.kernels_reason,
+                        has_bf16 ? "all weights are bf16" : "no bf16 products on this processor");
+    /* 512 tokens of 1024 features, the widest input, two bytes each */
+    assert_int_equal(plan.product_features, 1024);
+    assert_int_equal(plan.activation_bytes - portable.activation_bytes,
+                     has_bf16 ? 512 * 1024 * 2 : 0);
+    settings.kernels = "fast";
+    assert_int_equal(plan_make(small, &settings, &rows, &plan, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "'fast'"));
 }
 
 static void amounts_are_short_and_in_powers_of_1024(void **state) {
@@ -480,6 +504,7 @@ static void json_has_every_member_of_the_interface(void **state) {
                                         "precision",
                                         "precision_reason",
                                         "kernels",
+                                        "kernels_reason",
                                         "rows",
                                         "prompt_tokens",
                                         "budget_bytes",
@@ -537,6 +562,7 @@ int main(void) {
         cmocka_unit_test(numbers_of_one_have_no_plural),
         cmocka_unit_test(windowed_layers_count_their_window_alone),
         cmocka_unit_test(what_is_not_in_this_version_is_refused_by_name),
+        cmocka_unit_test(kernel_set_is_chosen_with_a_reason_and_counted),
         cmocka_unit_test(amounts_are_short_and_in_powers_of_1024),
         cmocka_unit_test(passes_count_the_waves_of_rows),
         cmocka_unit_test(json_has_every_member_of_the_interface),

@@ -49,6 +49,7 @@ struct settings {
     bool is_json;         /* plan, show, bench: --json */
     bool adds_special;    /* tokenize: --special */
     bool skips_special;   /* tokenize: --skip-special */
+    const char *isa;      /* bench: of the portable set; NULL: the best */
     /* bench: lists and a shape as written */
     const char *dtypes, *token_counts, *shape;
     double measure_seconds; /* of a figure */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define JSON_DEPTH_MAX 64u
+#define JSON_VALUES_MAX 10000000u /* the largest published vocabularies have 2 million */
 
 /* ---- model */
 
@@ -288,7 +289,7 @@ static enum status load(struct tokenizer *tokenizer, const struct json *json, st
 enum status tokenizer_from_json(struct str json_text, const char *name, struct tokenizer **out,
                                 struct error *err) {
     const struct json *json = NULL;
-    struct json_options options = {.depth_max = JSON_DEPTH_MAX};
+    struct json_options options = {.depth_max = JSON_DEPTH_MAX, .values_max = JSON_VALUES_MAX};
     struct arena arena;
     arena_init(&arena);
     struct tokenizer *tokenizer = tokenizer_new();

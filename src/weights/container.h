@@ -28,6 +28,7 @@ extern const struct container container_safetensors, container_gguf;
 
 /* Limits, so that a hostile header cannot ask for much: stated in docs/files.md. */
 #define SL_SAFETENSORS_HEADER_MAX ((size_t)100 << 20)
+#define SL_SAFETENSORS_TENSORS_MAX 1000000u /* of a file; and values of an index file */
 #define SL_GGUF_HEADER_MAX ((size_t)1 << 30)
 #define SL_GGUF_KEYS_MAX 65536u
 #define SL_GGUF_TENSORS_MAX 1000000u

@@ -400,6 +400,20 @@ struct matrix matrix_rows(const struct matrix *matrix, uint64_t first, uint64_t 
     return rows;
 }
 
+bool matrix_join(struct matrix *first, uint64_t slices) {
+    for (uint32_t i = 0; i < first->part_count; i++)
+        if (first->parts[i].group_rows != 1)
+            return slices == 1;
+    must(first->rows_above == 0);
+    for (uint32_t i = 0; i < first->part_count; i++) {
+        struct matrix_part *part = &first->parts[i];
+        part->rows *= slices;
+        must((part->first_row + part->rows) * part->row_bytes <= part->tensor->bytes);
+    }
+    first->rows *= slices;
+    return true;
+}
+
 uint64_t matrix_bytes(const struct matrix *matrix) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < matrix->part_count; i++)

@@ -72,6 +72,9 @@ struct matrix matrix_slice(const struct matrix *first, uint64_t number);
 
 /* Rows first .. first + count alone: of a tensor that holds several matrices. */
 struct matrix matrix_rows(const struct matrix *matrix, uint64_t first, uint64_t count);
+/* All slices as one matrix, their rows one after the other, from the first slice; false where rows
+ * share scales, which then need not fit the border of two slices. */
+bool matrix_join(struct matrix *first, uint64_t slices);
 uint64_t matrix_bytes(const struct matrix *matrix); /* of all parts, for its rows */
 /* What rows first .. first + count need of a part; count > 0. Two neighbouring pieces both have the
  * scales of a group of rows that lies across their border. */

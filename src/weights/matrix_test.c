@@ -252,6 +252,36 @@ static void slices_have_their_own_scales(void **state) {
     index_release(&model.index);
 }
 
+/* MLX's matrices of each head are read as one; where rows share scales that would be wrong. */
+static void slices_without_shared_scales_are_joined(void **state) {
+    (void)state;
+    struct model model;
+    init(&model);
+    add(&model, "a.weight", DTYPE_U32, SHAPE(3, 5, 8));
+    add(&model, "a.scales", DTYPE_F16, SHAPE(3, 5, 2));
+    add(&model, "a.biases", DTYPE_F16, SHAPE(3, 5, 2));
+    add(&model, "b.weight", DTYPE_F8_E4M3, SHAPE(3, 5, 64));
+    add(&model, "b.weight_scale_inv", DTYPE_F32, SHAPE(3, 1, 1));
+    struct matrix_wanted wanted = want("a.weight", 5, 64);
+    wanted.slices = 3;
+    struct matrix first = find(&model, &wanted), joined = first;
+    assert_true(matrix_join(&joined, 3));
+    assert_int_equal(joined.rows, 15);
+    for (uint32_t part = 0; part < 3; part++) {
+        struct matrix last = matrix_slice(&first, 2);
+        assert_int_equal(matrix_range(&joined, part, 14, 1).offset,
+                         matrix_range(&last, part, 4, 1).offset);
+        assert_int_equal(matrix_range(&joined, part, 0, 15).bytes, part == 0 ? 15 * 32 : 15 * 4);
+    }
+    check_pieces(&joined);
+    check_gather(&model, &joined);
+    wanted = want("b.weight", 5, 64);
+    wanted.slices = 3;
+    first = find(&model, &wanted);
+    assert_false(matrix_join(&first, 3));
+    index_release(&model.index);
+}
+
 /* Several matrices in one tensor: 3 of 50 rows, whose scales each stand for 128 rows of the tensor.
  */
 static void rows_of_a_tensor_keep_their_scales(void **state) {
@@ -408,6 +438,7 @@ int main(void) {
         cmocka_unit_test(fp8_without_its_scales_is_refused),
         cmocka_unit_test(fp8_has_one_scale_or_one_a_row_too),
         cmocka_unit_test(slices_have_their_own_scales),
+        cmocka_unit_test(slices_without_shared_scales_are_joined),
         cmocka_unit_test(rows_of_a_tensor_keep_their_scales),
         cmocka_unit_test(gathering_names_the_row_that_failed),
         cmocka_unit_test(words_say_how_many_bits_a_value_has),

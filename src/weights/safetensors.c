@@ -21,6 +21,9 @@
 
 #define SINGLE_NAME "model.safetensors"
 #define INDEX_NAME "model.safetensors.index.json"
+/* A header is read member by member and never as one tree; so many values one may have: a shape and
+ * two offsets, or the texts of __metadata__. */
+#define MEMBER_VALUES_MAX 65536u
 
 /* A tensor as its header entry has it. */
 struct entry {
@@ -34,10 +37,12 @@ struct entry {
 struct shard {
     const struct file *file;
     uint64_t data_offset;
-    struct arena arena;
+    struct arena arena; /* of texts that are not in the header as they are */
     char *header;
+    size_t header_len;
     struct entry *entries;
-    size_t count;
+    size_t count, cap;
+    bool has_metadata;
 };
 
 /* Reads the header's text into shard->header. */
@@ -61,6 +66,7 @@ static enum status read_header(struct shard *shard, struct str *text, struct err
     if (!shard->header)
         return error_memory(err, (size_t)len, "a safetensors header");
     TRY(file_read_at(file, sizeof len, shard->header, (size_t)len, err));
+    shard->header_len = (size_t)len;
     *text = (struct str){shard->header, (size_t)len};
     if (len == 0 || text->data[0] != '{')
         return error_set(err, SL_ERR_ENV, "%s: its header does not begin with '{'", file->path);
@@ -173,9 +179,12 @@ static int compare_entries(const void *left, const void *right) {
 static enum status check_tiling(struct shard *shard, struct error *err) {
     const struct file *file = shard->file;
     uint64_t at = 0, wanted;
-    qsort(shard->entries, shard->count, sizeof *shard->entries, compare_entries);
+    if (shard->count > 0)
+        qsort(shard->entries, shard->count, sizeof *shard->entries, compare_entries);
     for (size_t i = 0; i < shard->count; i++) {
         const struct entry *entry = &shard->entries[i];
+        if (i > 0 && str_equal(entry->name, entry[-1].name))
+            return fail_entry(shard, entry->name, "appears twice", err);
         if (entry->begin != at)
             return error_set(err, SL_ERR_ENV,
                              "%s: tensor \"%.*s\" begins at %llu of the data, %s at %llu",
@@ -193,25 +202,55 @@ static enum status check_tiling(struct shard *shard, struct error *err) {
     return SL_OK;
 }
 
+/* A text of the member that is being read, to be kept: those with escapes are not in the header. */
+static enum status keep_text(struct shard *shard, struct str *text, struct error *err) {
+    uintptr_t at = (uintptr_t)text->data, begin = (uintptr_t)shard->header;
+    if (text->len == 0 || (at >= begin && at - begin < shard->header_len))
+        return SL_OK;
+    char *copy = arena_take(&shard->arena, text->len);
+    if (!copy)
+        return error_memory(err, text->len, "a tensor's name");
+    memcpy(copy, text->data, text->len);
+    text->data = copy;
+    return SL_OK;
+}
+
+/* One member of the header. */
+static enum status take_member(void *ctx, const struct json_member *member, struct error *err) {
+    struct shard *shard = ctx;
+    struct entry entry;
+    if (str_is(member->name, "__metadata__")) {
+        if (shard->has_metadata)
+            return error_set(err, SL_ERR_ENV, "%s: has __metadata__ twice", shard->file->path);
+        shard->has_metadata = true;
+        return check_metadata(shard, &member->value, err);
+    }
+    if (shard->count >= SL_SAFETENSORS_TENSORS_MAX)
+        return error_set(err, SL_ERR_ENV, "%s: has more than %u tensors", shard->file->path,
+                         SL_SAFETENSORS_TENSORS_MAX);
+    TRY(read_entry(shard, member, &entry, err));
+    TRY(keep_text(shard, &entry.name, err));
+    TRY(keep_text(shard, &entry.type, err));
+    if (!mem_grow((void **)&shard->entries, &shard->cap, shard->count + 1, sizeof entry))
+        return error_memory(err, (shard->count + 1) * sizeof entry, "a list of tensors");
+    shard->entries[shard->count++] = entry;
+    return SL_OK;
+}
+
 /* Reads and checks all of the header: shard->entries, in the order of the data. */
 static enum status read_entries(struct shard *shard, struct error *err) {
     struct str text;
-    const struct json *header;
-    struct json_options options = {.depth_max = 8, .refuses_duplicates = true};
+    struct json_options options = {
+        .depth_max = 8, .refuses_duplicates = true, .values_max = MEMBER_VALUES_MAX};
+    struct json_each each = {take_member, shard};
+    struct arena arena;
     TRY(read_header(shard, &text, err));
-    if (json_parse(&shard->arena, text, &options, &header, err) != SL_OK)
-        return fail_json(err, shard->file->path, "its header is damaged");
-    must(header->kind == JSON_OBJECT); /* it begins with '{' */
-    shard->entries = arena_array(&shard->arena, header->count, sizeof *shard->entries);
-    if (!shard->entries)
-        return error_memory(err, header->count * sizeof *shard->entries, "a list of tensors");
-    for (uint32_t i = 0; i < header->count; i++) {
-        const struct json_member *member = &header->members[i];
-        if (str_is(member->name, "__metadata__"))
-            TRY(check_metadata(shard, &member->value, err));
-        else
-            TRY(read_entry(shard, member, &shard->entries[shard->count++], err));
-    }
+    arena_init(&arena);
+    enum status status = json_parse_each(&arena, text, &options, &each, err);
+    arena_release(&arena);
+    if (status != SL_OK) /* the JSON reader's own errors are of another kind, and name no file */
+        return status == SL_ERR_INPUT ? fail_json(err, shard->file->path, "its header is damaged")
+                                      : status;
     return check_tiling(shard, err);
 }
 
@@ -257,6 +296,7 @@ static enum status add_shard(struct index *index, const char *path, struct error
     for (size_t i = 0; status == SL_OK && i < shard.count; i++)
         status = add_entry(&shard, &shard.entries[i], number, index, err);
     arena_release(&shard.arena);
+    mem_free(shard.entries);
     mem_free(shard.header);
     return status;
 }
@@ -285,7 +325,8 @@ struct set {
 
 static enum status read_weight_map(struct set *set, struct error *err) {
     const struct json *root;
-    struct json_options options = {.depth_max = 8, .refuses_duplicates = true};
+    struct json_options options = {
+        .depth_max = 8, .refuses_duplicates = true, .values_max = SL_SAFETENSORS_TENSORS_MAX};
     TRY(join(&set->path, set->folder, STR(INDEX_NAME), err));
     TRY(file_read_all(set->path.data, SL_SAFETENSORS_HEADER_MAX, &set->text, err));
     if (json_parse(&set->arena, buf_str(&set->text), &options, &root, err) != SL_OK)

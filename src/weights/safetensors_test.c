@@ -105,6 +105,34 @@ static void unusual_headers_are_accepted(void **state) {
     CHECK(verdicts);
 }
 
+/* A header is never one tree: what a member may have is bounded, and names twice are still found.
+ */
+static void members_of_the_header_are_bounded(void **state) {
+    (void)state;
+    const struct verdict verdicts[] = {
+        {"{\"a\":{" F32_1 "\"data_offsets\":[0,4]},\"a\":{" F32_1 "\"data_offsets\":[4,8]}}", 8,
+         "tensor \"a\" appears twice"},
+        {"{\"a\":{" F32_1 "\"data_offsets\":[0,4]},\"\\u0061\":{" F32_1 "\"data_offsets\":[4,8]}}",
+         8, "tensor \"a\" appears twice"},
+        {"{\"a\":{" F32_1 F32_1 "\"data_offsets\":[0,4]}}", 4, "JSON has \"dtype\" twice"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "has __metadata__ twice"},
+        {"{\"\\u0061b\":{\"dtype\":\"\\u00463\\u0032\",\"shape\":[1],\"data_offsets\":[0,4]},"
+         "\"c\":{" F32_1 "\"data_offsets\":[4,8]}}",
+         8, NULL},
+        {"{}", 0, NULL},
+    };
+    CHECK(verdicts);
+    struct buf header;
+    buf_init(&header);
+    buf_add(&header, STR("{\"a\":{\"dtype\":\"F32\",\"shape\":[1"));
+    for (int i = 0; i < 70000; i++)
+        buf_add(&header, STR(",1"));
+    buf_add(&header, STR("],\"data_offsets\":[0,4]}}"));
+    write_shard("model.safetensors", buf_str(&header), 4);
+    check_open(test_folder, "more than 65536 values");
+    buf_release(&header);
+}
+
 static void header_lengths_that_lie_are_refused(void **state) {
     (void)state;
     const struct {
@@ -416,6 +444,7 @@ int main(void) {
         IN_FOLDER(offsets_that_lie_are_refused),
         IN_FOLDER(types_and_shapes_that_lie_are_refused),
         IN_FOLDER(unusual_headers_are_accepted),
+        IN_FOLDER(members_of_the_header_are_bounded),
         IN_FOLDER(header_lengths_that_lie_are_refused),
         IN_FOLDER(shard_that_was_cut_is_refused),
         IN_FOLDER(tensors_are_found_where_they_lie),

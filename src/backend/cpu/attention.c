@@ -24,8 +24,8 @@ static void attention_item(void *ctx, size_t item, size_t worker) {
     size_t first = item % run->items_a_head * run->item_tokens;
     size_t tokens = run->task.q->tokens;
     size_t end = tokens - first < run->item_tokens ? tokens : first + run->item_tokens;
-    for (size_t token = first; token < end; token++)
-        run->cpu->kernels->attend(&run->task, token, kv_head, cpu_scratch(run->cpu, worker));
+    struct cpu_heads heads = {.token = first, .tokens = end - first, .kv_head = kv_head};
+    run->cpu->kernels->attend(&run->task, heads, cpu_scratch(run->cpu, worker));
 }
 
 void cpu_attention(struct backend *backend, const struct attention_args *args, const struct act *q,

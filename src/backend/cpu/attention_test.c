@@ -12,7 +12,7 @@ struct scene {
     struct kv_token tokens[40];
     uint32_t window_pages[40][PAGES]; /* of each token */
     struct attention_args args;
-    bool has_sinks;
+    bool has_sinks, is_run;
     float sinks[32]; /* at least a head */
     struct act q, out;
 };
@@ -76,6 +76,7 @@ struct shape {
     uint32_t kv_heads, group, head_dim, value_dim, window;
     size_t tokens;
     bool shares_values, has_sinks;
+    bool is_run; /* tokens follow each other, as in a prefill; else positions are any */
 };
 
 static struct scene scene_new(const struct shape *shape, uint64_t *state) {
@@ -87,6 +88,7 @@ static struct scene scene_new(const struct shape *shape, uint64_t *state) {
                .shares_values = shape->shares_values},
         .pages = {3, 7, 0, 5, 1, 6, 2, 4},
         .has_sinks = shape->has_sinks,
+        .is_run = shape->is_run,
         .q = parity_act((size_t)shape->kv_heads * shape->group * shape->head_dim, shape->tokens,
                         state),
         .out = parity_act((size_t)shape->kv_heads * shape->group * shape->value_dim, shape->tokens,
@@ -103,8 +105,10 @@ static struct scene scene_new(const struct shape *shape, uint64_t *state) {
         scene.sinks[i] = 4.0f * parity_number(state);
     scene_fill(&scene, 0, POSITIONS, state);
     scene_poison(&scene, POSITIONS);
+    size_t start = parity_below(state, POSITIONS - shape->tokens + 1);
     for (size_t t = 0; t < shape->tokens; t++)
-        scene.tokens[t].position = (uint32_t)parity_below(state, POSITIONS);
+        scene.tokens[t].position =
+            (uint32_t)(shape->is_run ? start + t : parity_below(state, POSITIONS));
     return scene;
 }
 
@@ -114,18 +118,20 @@ static void scene_free(struct scene *scene) {
     act_release(&scene->out);
 }
 
-/* With a window, the pages that a token does not see have no number that could be followed. */
+/* With a window, the pages that a token does not see have no number that could be followed. The
+ * tokens of a run share their list, as those of a row do: pages that any of them sees. */
 static void attend(struct backend *backend, struct scene *scene, struct act *out) {
     size_t window = scene->args.window;
     scene->kv.is_windowed = window > 0;
+    memset(scene->window_pages, 0xFF, sizeof scene->window_pages);
     for (size_t t = 0; t < scene->q.tokens; t++) {
         struct kv_token *token = &scene->tokens[t];
+        uint32_t *window_pages = scene->window_pages[scene->is_run ? 0 : t];
         token->pages = window > 0 ? NULL : scene->pages;
-        token->window_pages = window > 0 ? scene->window_pages[t] : NULL;
-        memset(scene->window_pages[t], 0xFF, sizeof scene->window_pages[t]);
+        token->window_pages = window > 0 ? window_pages : NULL;
         for (size_t page = 0; page <= token->position / SL_PAGE_TOKENS; page++)
             if (SL_PAGE_TOKENS * (page + 1) + window > token->position + 1)
-                scene->window_pages[t][page] = scene->pages[page];
+                window_pages[page] = scene->pages[page];
     }
     scene->args.kv = &scene->kv;
     scene->args.sinks = scene->has_sinks ? scene->sinks : NULL;
@@ -147,24 +153,23 @@ static struct shape random_shape(uint64_t *state) {
         .tokens = 1 + parity_below(state, 5) * parity_below(state, 9),
         .shares_values = parity_below(state, 3) == 0,
         .has_sinks = parity_below(state, 2) == 0,
+        .is_run = parity_below(state, 2) == 0,
     };
     if (shape.shares_values && shape.value_dim > shape.head_dim)
         shape.value_dim = shape.head_dim;
     return shape;
 }
 
-static void avx2_attention_has_the_bits_of_scalar(void **test) {
-    (void)test;
-    parity_need_avx2();
+static void compare_ordinary(const struct cpu_kernels *set) {
     uint64_t state = 11;
-    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 2);
+    struct backend *scalar = parity_backend("scalar", 1), *vector = parity_backend(set->isa, 2);
     for (int i = 0; i < 40; i++) {
         struct shape shape = random_shape(&state);
         struct scene scene = scene_new(&shape, &state);
         scene.args.cap = i % 3 == 0 ? 2.5f : 0.0f;
         struct act other = parity_act(scene.out.features, shape.tokens, &state);
         attend(scalar, &scene, &scene.out);
-        attend(avx2, &scene, &other);
+        attend(vector, &scene, &other);
         for (size_t f = 0; f < other.features; f++) /* no garbage came in */
             assert_true(*act_at(&other, f, 0) == *act_at(&other, f, 0));
         parity_assert_acts(&scene.out, &other, "attention");
@@ -172,14 +177,17 @@ static void avx2_attention_has_the_bits_of_scalar(void **test) {
         scene_free(&scene);
     }
     parity_backend_free(scalar);
-    parity_backend_free(avx2);
+    parity_backend_free(vector);
 }
 
-static void avx2_attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
+static void attention_of_every_set_has_the_bits_of_scalar(void **test) {
     (void)test;
-    parity_need_avx2();
+    parity_each_set(compare_ordinary);
+}
+
+static void compare_special(const struct cpu_kernels *set) {
     uint64_t state = 12;
-    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 1);
+    struct backend *scalar = parity_backend("scalar", 1), *vector = parity_backend(set->isa, 1);
     for (int i = 0; i < 20; i++) {
         struct shape shape = random_shape(&state);
         struct scene scene = scene_new(&shape, &state);
@@ -191,13 +199,18 @@ static void avx2_attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
             put(&scene.kv, page_of(&scene, parity_below(&state, POSITIONS)),
                 parity_below(&state, 16), parity_below(&state, 2) ? NAN : -INFINITY);
         attend(scalar, &scene, &scene.out);
-        attend(avx2, &scene, &other);
+        attend(vector, &scene, &other);
         parity_assert_acts(&scene.out, &other, "special");
         act_release(&other);
         scene_free(&scene);
     }
     parity_backend_free(scalar);
-    parity_backend_free(avx2);
+    parity_backend_free(vector);
+}
+
+static void attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
+    (void)test;
+    parity_each_set(compare_special);
 }
 
 /* softmax(scale q K) V in double over positions max(0, p - window + 1) .. p. */
@@ -324,8 +337,8 @@ static void bits_do_not_depend_on_company_threads_and_later_positions(void **tes
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(avx2_attention_has_the_bits_of_scalar),
-        cmocka_unit_test(avx2_attention_agrees_on_nan_infinity_and_huge_scores),
+        cmocka_unit_test(attention_of_every_set_has_the_bits_of_scalar),
+        cmocka_unit_test(attention_agrees_on_nan_infinity_and_huge_scores),
         cmocka_unit_test(attention_is_near_the_softmax_in_double),
         cmocka_unit_test(equal_scores_give_the_mean_of_the_window),
         cmocka_unit_test(bits_do_not_depend_on_company_threads_and_later_positions),

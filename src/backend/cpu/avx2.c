@@ -1,5 +1,4 @@
-/* The AVX2 set: its table, the loops over lanes compiled for it, and the choice between the two
- * ways of a product (panels with lanes along tokens, or lanes along outputs for few tokens). */
+/* The AVX2 set: its table, and the loops over lanes compiled for it. */
 #include "backend/cpu/avx2.h"
 
 #ifdef __x86_64__
@@ -12,6 +11,8 @@
 static const struct cpu_panel_set panels = {
     .decoders = &avx2_decoders,
     .multiply = avx2_multiply,
+    .rows = 12,
+    .tiles = 1,
 };
 
 static bool avx2_is_available(void) {
@@ -20,16 +21,17 @@ static bool avx2_is_available(void) {
 
 static void avx2_product(const struct cpu_product *task, size_t first, size_t count,
                          float *scratch) {
-    if (task->x->tokens <= AVX2_FEW_MAX)
-        avx2_few(task, first, count, scratch);
-    else
-        product_panels(&panels, task, first, count, scratch);
+    product_panels(&panels, task, first, count, scratch);
 }
 
 const struct cpu_kernels cpu_kernels_avx2 = {
     .isa = "avx2",
     .is_available = avx2_is_available,
+    .decoders = &avx2_decoders,
     .product = avx2_product,
+    .few = avx2_few,
+    .few_tokens_max = AVX2_FEW_MAX,
+    .few_decoded_max = AVX2_FEW_DECODED_MAX,
     .attend = avx2_attend,
     .rms_norm = lanes_rms_norm,
     .add = lanes_add,

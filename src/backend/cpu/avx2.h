@@ -27,10 +27,15 @@ extern void (*const avx2_row_decoders[DTYPE_COUNT])(const struct view *view, siz
 /* y rows [rows, 16] (+)= panel [rows, count] times x [count, 16], all lanes or the first eight.
  * avx2_panel.c. */
 void avx2_multiply(const struct cpu_panel *panel);
-/* Products for 1 to AVX2_FEW_MAX tokens, lanes along outputs. avx2_few.c. */
-#define AVX2_FEW_MAX ((size_t)4)
+/* cpu_kernels.few for 1 to AVX2_FEW_MAX tokens; panels are faster from there on, and for formats
+ * that are decoded beyond AVX2_FEW_DECODED_MAX. avx2_few.c. */
+#define AVX2_FEW_MAX ((size_t)8)
+#define AVX2_FEW_DECODED_MAX ((size_t)4)
 void avx2_few(const struct cpu_product *task, size_t first, size_t count, float *scratch);
 /* avx2_attention.c */
-void avx2_attend(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+void avx2_attend(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
+/* Features d .. d + 16 of the keys of a page, by position: where keys serve as values. */
+void avx2_turn(const uint8_t *keys, size_t d, enum kv_dtype dtype,
+               float turned[SL_PAGE_TOKENS][SL_LANES]);
 
 #endif

@@ -24,11 +24,15 @@ AVX2 static void decode_f16(const void *src, size_t count, float *dst) {
 
 AVX2 static void decode_bf16(const void *src, size_t count, float *dst) {
     const uint8_t *bytes = src;
+    const __m256i zero = _mm256_setzero_si256();
     size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        __m128i halves = _mm_loadu_si128((const __m128i *)(bytes + 2 * i));
-        __m256i words = _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
-        _mm256_storeu_ps(dst + i, _mm256_castsi256_ps(words));
+    for (; i + 16 <= count; i += 16) {
+        __m256i halves = _mm256_loadu_si256((const __m256i *)(bytes + 2 * i));
+        halves = _mm256_permute4x64_epi64(halves, 0xD8); /* unpacking takes each half's quarters */
+        __m256i low = _mm256_unpacklo_epi16(zero, halves);
+        __m256i high = _mm256_unpackhi_epi16(zero, halves);
+        _mm256_storeu_ps(dst + i, _mm256_castsi256_ps(low));
+        _mm256_storeu_ps(dst + i + 8, _mm256_castsi256_ps(high));
     }
     for (; i < count; i++) {
         uint16_t half;

@@ -1,235 +1,204 @@
-/* Products for few tokens on AVX2: lanes run along outputs, so that weights are used as fast as
- * memory gives them.
- *
- * Eight rows by eight columns are transposed in registers; then each vector holds one column of
- * eight outputs and meets the broadcast activation of a token. Each output is the same chain as in
- * avx2_panel.c. Two groups of eight rows and several tokens make the independent chains that FMA
- * latency needs. Blocks of rows are staged in scratch first: rows of real models begin at multiples
- * of a power of two, where sixteen of them read side by side fall into one set of the first-level
- * cache. bf16, f16 and f32 are copied as they are, quantised formats are decoded. */
+/* The kernels of few.h on AVX2: two 128-bit lanes in a vector, so two vectors to a tile. Up to two
+ * tokens, two quads make four or eight independent chains of FMAs; up to four tokens one quad; for
+ * eight, the two vectors one after the other: sixteen accumulators would leave no register. */
 #include "backend/cpu/avx2.h"
+#include "backend/cpu/few.h"
 
 #ifdef __x86_64__
 
-#include "base/num.h"
-
 #include <immintrin.h>
 
-enum { GROUP_ROWS = 8, GROUPS_MAX = 2, ROWS_MAX = GROUP_ROWS * GROUPS_MAX };
-#define STAGED_BYTES (CPU_PANEL_STRIDE * sizeof(float))
+enum { VECTORS = 2, VECTOR_LANES = 2 };
 
-/* A block of columns of some rows, for all tokens. */
-struct few_block {
-    const uint8_t *staged; /* row r begins at staged + r x STAGED_BYTES */
-    const float *x;        /* [count, 16] */
-    size_t count;          /* columns */
-    bool is_first;
-    float *total; /* [groups, tokens, 8], aligned to 32 */
+/* What a kernel is made for; all are constants. */
+struct few_shape {
+    enum dtype dtype;
+    bool is_rows, is_tall;
+    size_t quads, tokens;
+    size_t first, end; /* vectors */
 };
 
-/* Four 32-bit columns of eight rows, 16 bytes each from `at`: column[c] has row r in lane r. */
-AVX2_INLINE void transpose_words(const uint8_t *rows, size_t at, __m256 column[4]) {
-    __m256 row[4];
-    AVX2_UNROLL
-    for (size_t r = 0; r < 4; r++) {
-        __m256 low = _mm256_castps128_ps256(
-            _mm_loadu_ps((const float *)(const void *)(rows + r * STAGED_BYTES + at)));
-        row[r] = _mm256_insertf128_ps(
-            low, _mm_loadu_ps((const float *)(const void *)(rows + (r + 4) * STAGED_BYTES + at)),
-            1);
-    }
-    __m256 low_01 = _mm256_unpacklo_ps(row[0], row[1]),
-           high_01 = _mm256_unpackhi_ps(row[0], row[1]);
-    __m256 low_23 = _mm256_unpacklo_ps(row[2], row[3]),
-           high_23 = _mm256_unpackhi_ps(row[2], row[3]);
-    column[0] = _mm256_shuffle_ps(low_01, low_23, 0x44);
-    column[1] = _mm256_shuffle_ps(low_01, low_23, 0xEE);
-    column[2] = _mm256_shuffle_ps(high_01, high_23, 0x44);
-    column[3] = _mm256_shuffle_ps(high_01, high_23, 0xEE);
+AVX2_INLINE __m256 load_two(const uint8_t *low, const uint8_t *high) {
+    __m128 lane = _mm_loadu_ps((const float *)(const void *)low);
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(lane),
+                                _mm_loadu_ps((const float *)(const void *)high), 1);
 }
 
-/* Eight columns of eight rows from column k on, as float32. dtype is a constant. */
-AVX2_INLINE void load_columns(const uint8_t *rows, size_t k, enum dtype dtype, __m256 column[8]) {
-    if (dtype == DTYPE_F32) {
-        transpose_words(rows, 4 * k, column);
-        transpose_words(rows, 4 * k + 16, column + 4);
-        return;
-    }
-    __m256 pair[4]; /* two 16-bit columns in each 32-bit lane */
-    transpose_words(rows, 2 * k, pair);
-    AVX2_UNROLL
-    for (size_t p = 0; p < 4; p++) {
-        __m256i words = _mm256_castps_si256(pair[p]);
-        __m256i even = _mm256_slli_epi32(words, 16);
-        if (dtype == DTYPE_BF16) {
-            __m256i odd = _mm256_and_si256(words, _mm256_set1_epi32((int)0xFFFF0000u));
-            column[2 * p] = _mm256_castsi256_ps(even);
-            column[2 * p + 1] = _mm256_castsi256_ps(odd);
-        } else {
-            __m256i halves =
-                _mm256_packus_epi32(_mm256_srli_epi32(even, 16), _mm256_srli_epi32(words, 16));
-            halves = _mm256_permute4x64_epi64(halves, 0xD8); /* four even columns, then odd */
-            column[2 * p] = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
-            column[2 * p + 1] = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
-        }
+/* Lower and upper halves of lanes interleaved, by `bits`. */
+AVX2_INLINE void interleave(__m256 a, __m256 b, int bits, __m256 *low, __m256 *high) {
+    __m256i x = _mm256_castps_si256(a), y = _mm256_castps_si256(b);
+    *low = bits == 16   ? _mm256_castsi256_ps(_mm256_unpacklo_epi16(x, y))
+           : bits == 32 ? _mm256_castsi256_ps(_mm256_unpacklo_epi32(x, y))
+                        : _mm256_castsi256_ps(_mm256_unpacklo_epi64(x, y));
+    *high = bits == 16   ? _mm256_castsi256_ps(_mm256_unpackhi_epi16(x, y))
+            : bits == 32 ? _mm256_castsi256_ps(_mm256_unpackhi_epi32(x, y))
+                         : _mm256_castsi256_ps(_mm256_unpackhi_epi64(x, y));
+}
+
+/* 16 bytes of four streams in each lane, transposed: word[i] has 32-bit column i of all. Of f16,
+ * 16-bit columns 2 i and 2 i + 1, 64 bits each, as their conversion needs them. */
+AVX2_INLINE void load_words(const struct few_place *place, const uint8_t *w, enum dtype dtype,
+                            __m256 word[4]) {
+    int bits = dtype == DTYPE_F16 ? 16 : 32;
+    const uint8_t *two = w + place->lane_step;
+    size_t step = place->stream_step;
+    __m256 a = load_two(w, two), b = load_two(w + step, two + step);
+    __m256 c = load_two(w + 2 * step, two + 2 * step), d = load_two(w + 3 * step, two + 3 * step);
+    __m256 low_ab, high_ab, low_cd, high_cd;
+    interleave(a, b, bits, &low_ab, &high_ab);
+    interleave(c, d, bits, &low_cd, &high_cd);
+    interleave(low_ab, low_cd, 2 * bits, &word[0], &word[1]);
+    interleave(high_ab, high_cd, 2 * bits, &word[2], &word[3]);
+}
+
+/* The columns in a word: one of float32, two of 16 bits. */
+AVX2_INLINE void word_columns(__m256 word, enum dtype dtype, __m256 *first, __m256 *second) {
+    __m256i bits = _mm256_castps_si256(word);
+    if (dtype == DTYPE_BF16) {
+        *first = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+        *second = _mm256_and_ps(word, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xFFFF0000u)));
+    } else if (dtype == DTYPE_F16) {
+        __m256i halves = _mm256_permute4x64_epi64(bits, 0xD8); /* eight even columns, then odd */
+        *first = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+        *second = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+    } else {
+        *first = word;
     }
 }
 
-/* Column k of eight rows, for the last columns of a row. */
-AVX2_INLINE __m256 load_column(const uint8_t *rows, size_t k, enum dtype dtype) {
-    float column[GROUP_ROWS];
-    for (size_t r = 0; r < GROUP_ROWS; r++) {
-        uint16_t half = 0;
-        if (dtype == DTYPE_F32)
-            memcpy(&column[r], rows + r * STAGED_BYTES + 4 * k, sizeof *column);
-        else
-            memcpy(&half, rows + r * STAGED_BYTES + 2 * k, sizeof half);
-        if (dtype == DTYPE_BF16)
-            column[r] = num_from_bf16(half);
-        else if (dtype == DTYPE_F16)
-            column[r] = num_from_f16(half);
-    }
+/* One column of a vector, for the last columns of a row. */
+AVX2_INLINE __m256 load_column(const struct few_place *place, const uint8_t *w, enum dtype dtype) {
+    float column[VECTOR_LANES * FEW_STREAMS];
+    for (size_t i = 0; i < sizeof column / sizeof *column; i++)
+        column[i] = few_value(place, w, i, dtype);
     return _mm256_loadu_ps(column);
 }
 
-/* dtype, groups and tokens are constants. */
-AVX2_INLINE void multiply_block(const struct few_block *block, enum dtype dtype, size_t groups,
-                                size_t tokens) {
-    __m256 chain[GROUPS_MAX][AVX2_FEW_MAX];
+AVX2_INLINE const float *column_x(const struct few_tile *tile, struct few_shape shape, size_t quad,
+                                  size_t k) {
+    k += shape.is_tall ? 0 : quad * SL_CHAIN;
+    return tile->x + k * shape.tokens * (shape.is_rows ? 1 : FEW_STREAMS);
+}
+
+typedef __m256 few_chains[FEW_QUADS_MAX][VECTORS][FEW_TOKENS_MAX];
+
+/* A column of each vector times the activations of all tokens, which begin at x. */
+AVX2_INLINE void multiply_column(const __m256 column[VECTORS], const float *x,
+                                 struct few_shape shape, __m256 chain[VECTORS][FEW_TOKENS_MAX]) {
     AVX2_UNROLL
-    for (size_t g = 0; g < groups; g++)
+    for (size_t t = 0; t < shape.tokens; t++) {
+        __m256 value = shape.is_rows ? _mm256_broadcast_ss(x + t)
+                                     : _mm256_broadcast_ps((const __m128 *)(x + t * FEW_STREAMS));
         AVX2_UNROLL
-    for (size_t t = 0; t < tokens; t++)
-        chain[g][t] = _mm256_setzero_ps();
-    size_t count = block->count, k = 0;
-    for (; k + 8 <= count; k += 8) {
-        const float *x = block->x + k * SL_LANES;
-        AVX2_UNROLL
-        for (size_t g = 0; g < groups; g++) {
-            __m256 column[8];
-            load_columns(block->staged + g * GROUP_ROWS * STAGED_BYTES, k, dtype, column);
-            AVX2_UNROLL
-            for (size_t c = 0; c < 8; c++)
-                AVX2_UNROLL
-            for (size_t t = 0; t < tokens; t++)
-                chain[g][t] = _mm256_fmadd_ps(column[c], _mm256_broadcast_ss(x + c * SL_LANES + t),
-                                              chain[g][t]);
-        }
-    }
-    for (; k < count; k++) {
-        const float *x = block->x + k * SL_LANES;
-        AVX2_UNROLL
-        for (size_t g = 0; g < groups; g++) {
-            __m256 column = load_column(block->staged + g * GROUP_ROWS * STAGED_BYTES, k, dtype);
-            AVX2_UNROLL
-            for (size_t t = 0; t < tokens; t++)
-                chain[g][t] = _mm256_fmadd_ps(column, _mm256_broadcast_ss(x + t), chain[g][t]);
-        }
-    }
-    AVX2_UNROLL
-    for (size_t g = 0; g < groups; g++)
-        AVX2_UNROLL
-    for (size_t t = 0; t < tokens; t++) {
-        float *total = block->total + (g * tokens + t) * GROUP_ROWS;
-        __m256 sum =
-            block->is_first ? chain[g][t] : _mm256_add_ps(_mm256_load_ps(total), chain[g][t]);
-        _mm256_store_ps(total, sum);
+        for (size_t v = shape.first; v < shape.end; v++)
+            chain[v][t] = _mm256_fmadd_ps(column[v], value, chain[v][t]);
     }
 }
 
-#define MULTIPLY(NAME, DTYPE, GROUPS, TOKENS)                                                      \
-    AVX2 static void NAME##_##GROUPS##_##TOKENS(const struct few_block *block) {                   \
-        multiply_block(block, DTYPE, GROUPS, TOKENS);                                              \
+/* 16 bytes of each stream from column k on. */
+AVX2_INLINE void few_step(const struct few_tile *tile, struct few_shape shape, size_t k,
+                          few_chains chain) {
+    const struct few_place *here = &tile->here;
+    size_t bytes = shape.dtype == DTYPE_F32 ? 4 : 2, columns = shape.dtype == DTYPE_F32 ? 1 : 2;
+    AVX2_UNROLL
+    for (size_t q = 0; q < shape.quads; q++) {
+        const uint8_t *w = here->w + k * bytes + q * here->quad_step;
+        __m256 word[VECTORS][4], column[2][VECTORS];
+        AVX2_UNROLL
+        for (size_t v = shape.first; v < shape.end; v++)
+            load_words(here, w + v * VECTOR_LANES * here->lane_step, shape.dtype, word[v]);
+        AVX2_UNROLL
+        for (size_t i = 0; i < 4; i++) {
+            AVX2_UNROLL
+            for (size_t v = shape.first; v < shape.end; v++)
+                word_columns(word[v][i], shape.dtype, &column[0][v], &column[1][v]);
+            AVX2_UNROLL
+            for (size_t c = 0; c < columns; c++)
+                multiply_column(column[c], column_x(tile, shape, q, k + i * columns + c), shape,
+                                chain[q]);
+        }
     }
+}
+
+AVX2_INLINE void multiply(const struct few_tile *tile, struct few_shape shape) {
+    few_chains chain;
+    AVX2_UNROLL
+    for (size_t q = 0; q < shape.quads; q++)
+        AVX2_UNROLL
+    for (size_t v = shape.first; v < shape.end; v++)
+        AVX2_UNROLL
+    for (size_t t = 0; t < shape.tokens; t++)
+        chain[q][v][t] = _mm256_setzero_ps();
+    size_t bytes = shape.dtype == DTYPE_F32 ? 4 : 2, step = 16 / bytes, k = 0;
+    struct few_prefetch prefetch = few_prefetch(tile, bytes);
+    for (; k + step <= tile->count; k += step) {
+        few_prefetch_step(tile, &prefetch, shape.quads);
+        few_step(tile, shape, k, chain);
+    }
+    for (; k < tile->count; k++)
+        AVX2_UNROLL
+    for (size_t q = 0; q < shape.quads; q++) {
+        const uint8_t *w = tile->here.w + q * tile->here.quad_step + k * bytes;
+        __m256 column[VECTORS];
+        AVX2_UNROLL
+        for (size_t v = shape.first; v < shape.end; v++)
+            column[v] =
+                load_column(&tile->here, w + v * VECTOR_LANES * tile->here.lane_step, shape.dtype);
+        multiply_column(column, column_x(tile, shape, q, k), shape, chain[q]);
+    }
+    AVX2_UNROLL
+    for (size_t q = 0; q < shape.quads; q++)
+        AVX2_UNROLL
+    for (size_t v = shape.first; v < shape.end; v++)
+        AVX2_UNROLL
+    for (size_t t = 0; t < shape.tokens; t++)
+        _mm256_store_ps(tile->sums + (q * shape.tokens + t) * FEW_ROWS + v * 8, chain[q][v][t]);
+}
+
+#define MULTIPLY(NAME, ...)                                                                        \
+    AVX2 static void NAME(const struct few_tile *tile) {                                           \
+        multiply(tile, (struct few_shape){__VA_ARGS__});                                           \
+    }
+#define MULTIPLY_EIGHT(NAME, DTYPE, ROWS)                                                          \
+    AVX2 static void NAME(const struct few_tile *tile) {                                           \
+        multiply(tile, (struct few_shape){DTYPE, ROWS, false, 1, 8, 0, 1});                        \
+        multiply(tile, (struct few_shape){DTYPE, ROWS, false, 1, 8, 1, 2});                        \
+    }
+/* dtype, is_rows, is_tall, quads, tokens, vectors */
 #define MULTIPLY_ALL(NAME, DTYPE)                                                                  \
-    MULTIPLY(NAME, DTYPE, 1, 1)                                                                    \
-    MULTIPLY(NAME, DTYPE, 1, 2)                                                                    \
-    MULTIPLY(NAME, DTYPE, 1, 3)                                                                    \
-    MULTIPLY(NAME, DTYPE, 1, 4)                                                                    \
-    MULTIPLY(NAME, DTYPE, 2, 1)                                                                    \
-    MULTIPLY(NAME, DTYPE, 2, 2)                                                                    \
-    MULTIPLY(NAME, DTYPE, 2, 3)                                                                    \
-    MULTIPLY(NAME, DTYPE, 2, 4)
+    MULTIPLY(NAME##_quad_1, DTYPE, false, false, 1, 1, 0, 2)                                       \
+    MULTIPLY(NAME##_quad_2, DTYPE, false, false, 1, 2, 0, 2)                                       \
+    MULTIPLY(NAME##_quad_4, DTYPE, false, false, 1, 4, 0, 2)                                       \
+    MULTIPLY_EIGHT(NAME##_quad_8, DTYPE, false)                                                    \
+    MULTIPLY(NAME##_quads_1, DTYPE, false, false, 2, 1, 0, 2)                                      \
+    MULTIPLY(NAME##_quads_2, DTYPE, false, false, 2, 2, 0, 2)                                      \
+    MULTIPLY(NAME##_tall_1, DTYPE, false, true, 2, 1, 0, 2)                                        \
+    MULTIPLY(NAME##_row_1, DTYPE, true, false, 1, 1, 0, 2)                                         \
+    MULTIPLY(NAME##_row_2, DTYPE, true, false, 1, 2, 0, 2)                                         \
+    MULTIPLY(NAME##_row_4, DTYPE, true, false, 1, 4, 0, 2)                                         \
+    MULTIPLY_EIGHT(NAME##_row_8, DTYPE, true)                                                      \
+    MULTIPLY(NAME##_rows_1, DTYPE, true, false, 2, 1, 0, 2)                                        \
+    MULTIPLY(NAME##_rows_2, DTYPE, true, false, 2, 2, 0, 2)
 MULTIPLY_ALL(f32, DTYPE_F32)
 MULTIPLY_ALL(f16, DTYPE_F16)
 MULTIPLY_ALL(bf16, DTYPE_BF16)
 
-#define ALL_TOKENS(NAME, GROUPS)                                                                   \
-    { NAME##_##GROUPS##_1, NAME##_##GROUPS##_2, NAME##_##GROUPS##_3, NAME##_##GROUPS##_4 }
-#define ALL_GROUPS(NAME)                                                                           \
+#define WIDTHS(NAME)                                                                               \
+    { NAME##_1, NAME##_2, NAME##_4, NAME##_8 }
+#define KERNELS(NAME)                                                                              \
     {                                                                                              \
-        { ALL_TOKENS(NAME, 1), ALL_TOKENS(NAME, 2) }                                               \
+        .by_quads = {WIDTHS(NAME##_quad), {NAME##_quads_1, NAME##_quads_2}},                       \
+        .by_tall = {NAME##_tall_1}, .by_rows = {                                                   \
+            WIDTHS(NAME##_row),                                                                    \
+            {NAME##_rows_1, NAME##_rows_2}                                                         \
+        }                                                                                          \
     }
 
-/* By groups - 1 and tokens - 1. */
-struct few_kernels {
-    void (*multiply[GROUPS_MAX][AVX2_FEW_MAX])(const struct few_block *);
-};
-
-/* By format; quantised ones are decoded first and have none. */
-static const struct few_kernels kernels_of[DTYPE_COUNT] = {
-    [DTYPE_F32] = ALL_GROUPS(f32),
-    [DTYPE_F16] = ALL_GROUPS(f16),
-    [DTYPE_BF16] = ALL_GROUPS(bf16),
-};
-
-struct few_run {
-    const struct cpu_product *task;
-    const struct dtype_info *format;
-    const struct few_kernels *kernels;
-    bool is_direct; /* rows are staged as they are */
-    uint8_t *staged;
-};
-
-/* Brings a block of a row into scratch, decoded unless the kernel can take it as it is, and asks
- * for what will be staged in its place next: the same block of the row ROWS_MAX further. */
-static void stage_row(const struct few_run *run, size_t row, size_t column, size_t count,
-                      uint8_t *staged) {
-    const struct view *w = run->task->w;
-    const uint8_t *weights = cpu_weights(w, run->format, row, column);
-    size_t bytes = count / run->format->block_values * run->format->block_bytes;
-    if (run->is_direct)
-        memcpy(staged, weights, bytes);
-    else
-        cpu_decode(&avx2_decoders, w, row, column, count, (float *)(void *)staged);
-    if (row + ROWS_MAX < w->rows)
-        for (size_t i = 0; i < bytes; i += CACHE_LINE)
-            __builtin_prefetch(weights + ROWS_MAX * w->row_bytes + i, 0, 2);
-}
-
-/* All of rows row .. row + rows, 16 at most. Lanes of missing rows compute with what an earlier
- * block left in scratch, and are not stored. */
-static void few_rows(const struct few_run *run, size_t row, size_t rows) {
-    const struct cpu_product *task = run->task;
-    size_t tokens = task->x->tokens, groups = (rows + GROUP_ROWS - 1) / GROUP_ROWS;
-    _Alignas(32) float total[ROWS_MAX * AVX2_FEW_MAX];
-    struct few_block block = {.staged = run->staged, .total = total};
-    for (size_t column = 0; column < task->w->columns; column += SL_CHAIN) {
-        size_t rest = task->w->columns - column;
-        block.x = act_tile(task->x, 0) + column * SL_LANES;
-        block.count = rest < SL_CHAIN ? rest : SL_CHAIN;
-        block.is_first = column == 0;
-        for (size_t r = 0; r < rows; r++)
-            stage_row(run, row + r, column, block.count, run->staged + r * STAGED_BYTES);
-        run->kernels->multiply[groups - 1][tokens - 1](&block);
-    }
-    for (size_t r = 0; r < rows; r++)
-        for (size_t t = 0; t < tokens; t++)
-            *act_at(task->y, task->first_row + row + r, t) =
-                total[(r / GROUP_ROWS * tokens + t) * GROUP_ROWS + r % GROUP_ROWS];
-}
+static const struct few_set few_kernels = {
+    .decoders = &avx2_decoders, .f32 = KERNELS(f32), .f16 = KERNELS(f16), .bf16 = KERNELS(bf16)};
 
 void avx2_few(const struct cpu_product *task, size_t first, size_t count, float *scratch) {
-    enum dtype dtype = task->w->dtype;
-    struct few_run run = {
-        .task = task,
-        .format = dtype_get(dtype),
-        .is_direct = !dtype_get(dtype)->is_quantised,
-        .staged = (uint8_t *)scratch,
-    };
-    run.kernels = &kernels_of[run.is_direct ? dtype : DTYPE_F32];
-    for (size_t row = first; row < first + count; row += ROWS_MAX)
-        few_rows(&run, row, first + count - row < ROWS_MAX ? first + count - row : ROWS_MAX);
+    few_product(&few_kernels, task, first, count, scratch);
 }
 
 #endif

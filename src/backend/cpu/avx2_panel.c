@@ -13,26 +13,31 @@
 AVX2_INLINE void multiply_rows(const struct cpu_panel *panel, size_t row, size_t rows,
                                size_t vectors) {
     const float *w = panel->w + row * CPU_PANEL_STRIDE, *x = panel->x;
+    float *y = panel->y + row * SL_LANES;
     __m256 sum[12][2];
     AVX2_UNROLL
     for (size_t r = 0; r < rows; r++)
         AVX2_UNROLL
     for (size_t v = 0; v < vectors; v++)
         sum[r][v] = _mm256_setzero_ps();
-    for (size_t k = 0; k < panel->count; k++) {
-        __m256 lanes[2];
-        AVX2_UNROLL
-        for (size_t v = 0; v < vectors; v++)
-            lanes[v] = _mm256_load_ps(x + k * SL_LANES + 8 * v);
-        AVX2_UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            __m256 weight = _mm256_broadcast_ss(w + r * CPU_PANEL_STRIDE + k);
+    for (size_t k = 0, stop; k < panel->count;) {
+        stop = k + CPU_AHEAD_COLUMNS < panel->count ? k + CPU_AHEAD_COLUMNS : panel->count;
+        cpu_ahead_step(panel->ahead);
+        for (; k < stop; k++) {
+            __m256 lanes[2];
+            __builtin_prefetch(panel->x_next + k * SL_LANES, 0, 2);
             AVX2_UNROLL
             for (size_t v = 0; v < vectors; v++)
-                sum[r][v] = _mm256_fmadd_ps(weight, lanes[v], sum[r][v]);
+                lanes[v] = _mm256_load_ps(x + k * SL_LANES + 8 * v);
+            AVX2_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                __m256 weight = _mm256_broadcast_ss(w + r * CPU_PANEL_STRIDE + k);
+                AVX2_UNROLL
+                for (size_t v = 0; v < vectors; v++)
+                    sum[r][v] = _mm256_fmadd_ps(weight, lanes[v], sum[r][v]);
+            }
         }
     }
-    float *y = panel->y + row * SL_LANES;
     AVX2_UNROLL
     for (size_t r = 0; r < rows; r++)
         AVX2_UNROLL

@@ -9,30 +9,62 @@
 static const struct cpu_kernels *const instruction_sets[] = {
 /* Best first. */
 #ifdef __x86_64__
+    &cpu_kernels_avx512,
     &cpu_kernels_avx2,
+#endif
+#ifdef __aarch64__
+    &cpu_kernels_neon,
 #endif
     &cpu_kernels_scalar,
 };
+
+/* Products of the other kernel sets, by the processor's own instructions and the references. */
+static const struct cpu_products *const bf16_products[] = {
+#ifdef __x86_64__
+    &cpu_products_amx,
+    &cpu_products_avx512bf16,
+#endif
+    &cpu_products_amx_scalar,
+    &cpu_products_avx512bf16_scalar,
+};
+#define BF16_PRODUCTS (sizeof bf16_products / sizeof *bf16_products)
 
 static bool always(void) {
     return true;
 }
 
-/* "auto" is the best of those in this build. */
+#ifdef __x86_64__
+static bool has_avx512bf16(void) {
+    return cpu_products_avx512bf16.is_available();
+}
+
+static bool has_amx(void) {
+    return cpu_products_amx.is_available();
+}
+#else
+#define has_avx512bf16 NULL
+#define has_amx NULL
+#endif
+
 static const struct backend_set kernel_sets[] = {
     {"portable", always},
-    {"avx512bf16", NULL},
-    {"amx", NULL},
+    {"avx512bf16", has_avx512bf16},
+    {"amx", has_amx},
 };
+#define KERNEL_SETS (sizeof kernel_sets / sizeof *kernel_sets)
 
 const struct backend_set *backend_cpu_sets(size_t *count) {
-    *count = sizeof kernel_sets / sizeof *kernel_sets;
+    *count = KERNEL_SETS;
     return kernel_sets;
+}
+
+static bool is_name(const char *a, const char *b) {
+    return strcmp(a, b) == 0;
 }
 
 static void cpu_free(struct backend *backend) {
     struct cpu_backend *cpu = cpu_from(backend);
-    mem_free(cpu->scratch_memory);
+    mem_free(cpu->memory);
     mem_free(cpu);
 }
 
@@ -58,28 +90,14 @@ static const struct backend_ops ops = {
     .free = cpu_free,
 };
 
-static enum status check_kernel_set(const char *name, struct error *err) {
-    if (strcmp(name, "auto") == 0)
-        return SL_OK;
-    for (size_t i = 0; i < sizeof kernel_sets / sizeof *kernel_sets; i++) {
-        const struct backend_set *set = &kernel_sets[i];
-        if (strcmp(set->name, name) != 0)
-            continue;
-        if (!set->is_available)
-            return error_set(err, SL_ERR_ENV,
-                             "kernel set '%s' is not in this build: use 'portable'", name);
-        if (!set->is_available())
-            return error_set(err, SL_ERR_ENV,
-                             "this processor cannot run the kernel set '%s': use 'portable'", name);
-        return SL_OK;
-    }
-    return error_set(err, SL_ERR_USAGE,
-                     "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx", name);
+const struct cpu_kernels *cpu_kernels_at(size_t index) {
+    size_t count = sizeof instruction_sets / sizeof *instruction_sets;
+    return index < count ? instruction_sets[index] : NULL;
 }
 
 static enum status choose_isa(const char *name, const struct cpu_kernels **out, struct error *err) {
-    for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
-        const struct cpu_kernels *kernels = instruction_sets[i];
+    const struct cpu_kernels *kernels;
+    for (size_t i = 0; (kernels = cpu_kernels_at(i)) != NULL; i++) {
         if (name && strcmp(kernels->isa, name) != 0)
             continue;
         if (kernels->is_available()) {
@@ -92,32 +110,99 @@ static enum status choose_isa(const char *name, const struct cpu_kernels **out, 
     return error_set(err, SL_ERR_USAGE, "unknown instruction set '%s'", name ? name : "");
 }
 
+/* A set that isa, or this processor's own instructions if that is NULL, can run. */
+static enum status find_set(const char *name, const char *isa, const struct backend_set **out,
+                            struct error *err) {
+    for (size_t i = 0; i < KERNEL_SETS; i++) {
+        const struct backend_set *set = &kernel_sets[i];
+        if (!is_name(set->name, name))
+            continue;
+        if ((isa && is_name(isa, "scalar")) || backend_set_is_usable(set)) {
+            *out = set;
+            return SL_OK;
+        }
+        return error_set(err, SL_ERR_ENV,
+                         "this %s cannot run the kernel set '%s': use --kernels portable",
+                         set->is_available ? "processor" : "build", name);
+    }
+    return error_set(err, SL_ERR_USAGE,
+                     "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx", name);
+}
+
+/* The products of a set that find_set lets pass; NULL for `portable`. */
+static const struct cpu_products *find_products(const char *kernels, const char *isa) {
+    bool is_reference = isa && is_name(isa, "scalar");
+    for (size_t i = 0; i < BF16_PRODUCTS; i++) {
+        const struct cpu_products *products = bf16_products[i];
+        if (is_name(products->kernels, kernels) && is_name(products->isa, "scalar") == is_reference)
+            return products;
+    }
+    return NULL;
+}
+
+enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct backend_choice *out,
+                               struct error *err) {
+    const struct backend_set *set = NULL;
+    if (!is_name(setting, "auto")) {
+        TRY(find_set(setting, NULL, &set, err));
+        *out = (struct backend_choice){set->name, "--kernels"};
+        return SL_OK;
+    }
+    *out = (struct backend_choice){"portable", is_all_bf16 ? "no bf16 products on this processor"
+                                                           : "no weights are rounded"};
+    for (size_t i = 1; is_all_bf16 && i < KERNEL_SETS; i++)
+        if (backend_set_is_usable(&kernel_sets[i]))
+            *out = (struct backend_choice){kernel_sets[i].name, "all weights are bf16"};
+    return SL_OK;
+}
+
 size_t backend_cpu_scratch_bytes(size_t threads) {
-    return threads * CPU_SCRATCH_FLOATS * sizeof(float) + 64; /* 64: to align it */
+    return (threads * CPU_SCRATCH_FLOATS + CPU_PACKED_FLOATS) * sizeof(float) +
+           CACHE_LINE; /* to align it */
+}
+
+size_t backend_cpu_packed_bytes(const char *kernels, size_t features, size_t tokens) {
+    if (is_name(kernels, "portable"))
+        return 0;
+    return act_tiles(tokens) * cpu_pairs(features) * SL_LANES * sizeof(uint32_t);
 }
 
 enum status backend_cpu_new(const struct backend_options *options, struct backend **out,
                             struct error *err) {
+    const char *name = options->kernels ? options->kernels : "portable", *isa = options->isa;
     const struct cpu_kernels *kernels = NULL;
-    TRY(check_kernel_set(options->kernels ? options->kernels : "auto", err));
-    TRY(choose_isa(options->isa, &kernels, err));
-    size_t threads = team_threads(options->team);
-    size_t bytes = backend_cpu_scratch_bytes(threads);
+    const struct backend_set *set = NULL;
+    TRY(find_set(name, isa, &set, err));
+    const struct cpu_products *products = find_products(name, isa);
+    TRY(choose_isa(products && !is_name(products->isa, "scalar") ? NULL : isa, &kernels, err));
+    size_t threads = team_threads(options->team), scratch = backend_cpu_scratch_bytes(threads);
+    size_t packed = 0;
+    if (products && products->pack)
+        packed = backend_cpu_packed_bytes(name, options->features, options->tokens);
     struct cpu_backend *cpu = mem_new(1, sizeof *cpu);
-    void *scratch = mem_new(bytes, 1);
-    if (!cpu || !scratch) {
+    void *memory = mem_new(scratch + packed, 1);
+    if (!cpu || !memory) {
         mem_free(cpu);
-        mem_free(scratch);
-        return error_memory(err, bytes, "scratch of the kernels");
+        mem_free(memory);
+        return error_memory(err, scratch + packed, "scratch of the kernels");
     }
-    uintptr_t start = ((uintptr_t)scratch + 63) & ~(uintptr_t)63;
+    size_t skip = (CACHE_LINE - (uintptr_t)memory % CACHE_LINE) % CACHE_LINE;
+    uint8_t *start = (uint8_t *)memory + skip;
     *cpu = (struct cpu_backend){
-        .base = {.ops = &ops, .kernels = "portable", .isa = kernels->isa, .team = options->team},
+        .base = {.ops = &ops,
+                 .kernels = set->name,
+                 .isa = products ? products->isa : kernels->isa,
+                 .team = options->team},
         .kernels = kernels,
         .threads = threads,
-        .scratch_memory = scratch,
-        .scratch = (float *)(void *)((uint8_t *)scratch + (start - (uintptr_t)scratch)),
+        .memory = memory,
+        .scratch = (float *)(void *)start,
+        .pairs = packed > 0 ? (uint32_t *)(void *)(start + (scratch - CACHE_LINE)) : NULL,
+        .pair_words = packed / sizeof(uint32_t),
     };
+    cpu->packed = cpu->scratch + threads * CPU_SCRATCH_FLOATS;
+    if (products)
+        cpu->products = *products;
     *out = &cpu->base;
     return SL_OK;
 }

@@ -18,10 +18,13 @@ static void the_best_instruction_set_is_chosen(void **test) {
     struct team *team = NULL;
     struct backend *backend = NULL;
     assert_int_equal(team_new(2, &team, &err), SL_OK);
-    assert_int_equal(make(team, "auto", NULL, &backend, &err), SL_OK);
+    assert_int_equal(make(team, "portable", NULL, &backend, &err), SL_OK);
     assert_string_equal(backend->ops->name, "cpu");
     assert_string_equal(backend->kernels, "portable");
-    assert_string_equal(backend->isa, cpu_get()->has_avx2_fma ? "avx2" : "scalar");
+    assert_string_equal(backend->isa, cpu_get()->has_neon       ? "neon"
+                                      : cpu_get()->has_avx512   ? "avx512"
+                                      : cpu_get()->has_avx2_fma ? "avx2"
+                                                                : "scalar");
     backend_free(backend);
     assert_int_equal(make(team, "portable", "scalar", &backend, &err), SL_OK);
     assert_string_equal(backend->isa, "scalar");
@@ -38,12 +41,20 @@ static void unknown_and_missing_kernels_are_refused_by_name(void **test) {
     assert_int_equal(team_new(1, &team, &err), SL_OK);
     assert_int_equal(make(team, "fast", NULL, &backend, &err), SL_ERR_USAGE);
     assert_non_null(strstr(err.text, "'fast'"));
-    assert_int_equal(make(team, "amx", NULL, &backend, &err), SL_ERR_ENV);
-    assert_non_null(strstr(err.text, "'amx'"));
-    assert_int_equal(make(team, "auto", "sse9", &backend, &err), SL_ERR_USAGE);
+    if (!cpu_get()->has_amx_bf16) {
+        assert_int_equal(make(team, "amx", NULL, &backend, &err), SL_ERR_ENV);
+        assert_non_null(strstr(err.text, "'amx'"));
+    }
+    if (!cpu_get()->has_avx512bf16) {
+        assert_int_equal(make(team, "avx512bf16", NULL, &backend, &err), SL_ERR_ENV);
+        assert_non_null(strstr(err.text, "'avx512bf16'"));
+    }
+    assert_int_equal(make(team, "portable", "sse9", &backend, &err), SL_ERR_USAGE);
     assert_non_null(strstr(err.text, "'sse9'"));
-    if (!cpu_get()->has_avx2_fma)
-        assert_int_equal(make(team, "auto", "avx2", &backend, &err), SL_ERR_ENV);
+    const struct cpu_kernels *set; /* of this build, but beyond this processor */
+    for (size_t i = 0; (set = cpu_kernels_at(i)) != NULL; i++)
+        if (!set->is_available())
+            assert_int_equal(make(team, "portable", set->isa, &backend, &err), SL_ERR_ENV);
     assert_null(backend);
     team_free(team);
 }
@@ -71,12 +82,14 @@ static void the_list_of_sets_tells_which_can_be_had(void **test) {
     team_free(team);
 }
 
-/* A megabyte a thread would be a surprise in the plan; a panel of 48 x 272 floats is 51 KiB. */
-static void scratch_grows_with_threads_alone(void **test) {
+/* A megabyte a thread would be a surprise in the plan; a panel of 48 x 272 floats is 51 KiB, and
+ * activations of a product for few tokens, once for all threads, 448 KiB. */
+static void scratch_grows_with_threads(void **test) {
     (void)test;
-    size_t one = backend_cpu_scratch_bytes(1), many = backend_cpu_scratch_bytes(64);
+    size_t one = backend_cpu_scratch_bytes(1), two = backend_cpu_scratch_bytes(2);
     assert_true(one >= 48 * 272 * 4 && one < 1 << 20);
-    assert_true(many > 63 * (one - 64) && many <= 64 * one);
+    assert_int_equal(backend_cpu_scratch_bytes(64), one + 63 * (two - one));
+    assert_true(two - one >= 48 * 272 * 4 && two - one < 1 << 20);
 }
 
 static void failed_allocations_are_errors(void **test) {
@@ -88,7 +101,7 @@ static void failed_allocations_are_errors(void **test) {
     assert_int_equal(team_new(1, &team, &err), SL_OK);
     for (uint64_t nth = 1; nth <= 2; nth++) {
         fault_arm(SL_FAULT_ALLOC, nth, false);
-        assert_int_equal(make(team, "auto", NULL, &backend, &err), SL_ERR_ENV);
+        assert_int_equal(make(team, "portable", NULL, &backend, &err), SL_ERR_ENV);
         assert_null(backend);
     }
     fault_arm(SL_FAULT_ALLOC, 1, false);
@@ -97,13 +110,38 @@ static void failed_allocations_are_errors(void **test) {
     team_free(team);
 }
 
+static void a_bf16_set_fails_cleanly_without_memory(void **test) {
+    (void)test;
+    struct error err;
+    struct team *team = NULL;
+    struct backend *backend = NULL;
+    if (!cpu_get()->has_avx512bf16) {
+        print_message("skipped: this processor has no AVX512-BF16\n");
+        skip();
+    }
+    assert_int_equal(team_new(1, &team, &err), SL_OK);
+    struct backend_options options = {
+        .kernels = "avx512bf16", .team = team, .features = 4096, .tokens = 512};
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        fault_arm(SL_FAULT_ALLOC, nth, false);
+        assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_ERR_ENV);
+        assert_null(backend);
+    }
+    fault_arm(SL_FAULT_ALLOC, 0, false);
+    assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_OK);
+    assert_string_equal(backend->kernels, "avx512bf16");
+    backend_free(backend);
+    team_free(team);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_instruction_set_is_chosen),
         cmocka_unit_test(unknown_and_missing_kernels_are_refused_by_name),
         cmocka_unit_test(the_list_of_sets_tells_which_can_be_had),
-        cmocka_unit_test(scratch_grows_with_threads_alone),
+        cmocka_unit_test(scratch_grows_with_threads),
         cmocka_unit_test(failed_allocations_are_errors),
+        cmocka_unit_test(a_bf16_set_fails_cleanly_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,32 +13,74 @@
 
 #include "backend/backend.h"
 
-/* A panel: decoded weights of at most 48 rows x 256 columns in float32, for the second-level cache.
- * Its rows are a cache line longer than 1024 bytes, so that the same column of several rows does
- * not fall into one set of the first-level cache. */
-#define CPU_PANEL_ROWS ((size_t)48)
+/* A panel: decoded weights of some rows x 256 columns in float32, as many rows as the inner kernel
+ * multiplies at once (12), so that it stays in the first-level cache while it meets all tokens. Its
+ * rows are a cache line longer than 1024 bytes, so that the same column of several rows does not
+ * fall into one set of that cache. An item is several panels, which share what they load of x from
+ * further away. */
+#define CPU_ITEM_ROWS ((size_t)48)
 #define CPU_PANEL_STRIDE (SL_CHAIN + 16)
 #define CACHE_LINE ((size_t)64) /* bytes */
-#define CPU_SCRATCH_FLOATS (CPU_PANEL_ROWS * CPU_PANEL_STRIDE)
+#define CPU_SCRATCH_FLOATS (CPU_ITEM_ROWS * CPU_PANEL_STRIDE)
+/* 14336 inputs for eight tokens, 114688 for one. */
+#define CPU_PACKED_FLOATS ((size_t)112 << 10)
 
 struct cpu_product {
     const struct view *w; /* [rows, columns] */
     const struct act *x;  /* [columns, tokens] */
     struct act *y;        /* row r of w goes to feature first_row + r */
     size_t first_row;
-    size_t rows_ahead; /* from a row to the one that its worker probably computes next */
+    size_t rows_ahead;   /* from a row to the one that its worker probably computes next */
+    const float *packed; /* x as few.h has it, where the product is one for few tokens */
+    /* For a bf16 set: x rounded. Pair p of features of tile t, 16 tokens, begins at
+     * pairs + (t x cpu_pairs(features) + p) x 16; the even feature is the low half of a word. */
+    const uint32_t *pairs;
 };
 
+/* Pairs of features in a tile of those: whole steps of 16, the missing ones are zeros. */
+static inline size_t cpu_pairs(size_t features) {
+    return (features + 31) / 32 * 16;
+}
+
+/* Weights that will be decoded next, asked for while those before them are multiplied: a few lines
+ * every CPU_AHEAD_COLUMNS columns. Blocks of rows lie far apart and each is short, too short for
+ * the processor to notice that it is read in order; and asking for many at once waits as long as
+ * not asking. */
+struct cpu_ahead {
+    const uint8_t *row;            /* where the row that is asked for begins */
+    size_t at;                     /* bytes of it that were asked for */
+    size_t block_bytes, row_bytes; /* of a row; from one row to the next */
+    size_t lines, lines_a_step;    /* left; at once */
+};
+#define CPU_AHEAD_COLUMNS ((size_t)8)
+
+static inline void cpu_ahead_step(struct cpu_ahead *ahead) {
+    for (size_t i = 0; i < ahead->lines_a_step && ahead->lines > 0; i++) {
+        __builtin_prefetch(ahead->row + ahead->at, 0, 2);
+        ahead->at += CACHE_LINE;
+        if (--ahead->lines > 0 && ahead->at >= ahead->block_bytes) {
+            ahead->at = 0;
+            ahead->row += ahead->row_bytes;
+        }
+    }
+}
+
 /* What product_panels asks of an instruction set: y [rows, lanes] = or += w [rows, count] times
- * x [count, lanes], one chain of fused multiply-adds for each of them. */
+ * x [count, lanes], one chain of fused multiply-adds for each of them. Parts of x lie as far apart
+ * as a tile is long, often a multiple of what one way of a cache holds, so that they push each
+ * other out: what comes next is asked for here, too. */
 struct cpu_panel {
-    const float *w; /* row r begins at w + r x CPU_PANEL_STRIDE */
-    const float *x; /* [count, 16] */
-    float *y;       /* [rows, 16] */
-    size_t rows;    /* 1 to CPU_PANEL_ROWS */
-    size_t count;   /* 1 to SL_CHAIN */
-    size_t lanes;   /* lanes that are tokens, 1 to 16 */
-    bool is_first;  /* the first block of the sum: y is not read */
+    const float *w;      /* row r begins at w + r x CPU_PANEL_STRIDE */
+    const float *x;      /* [tiles, count, 16] */
+    const float *x_next; /* the same of the multiplication after this: to be asked for */
+    float *y;            /* [tiles, rows, 16] */
+    size_t rows;         /* 1 to rows of the set */
+    size_t count;        /* 1 to SL_CHAIN */
+    size_t tiles;        /* 1 to tiles of the set */
+    size_t x_step, x_next_step, y_step; /* floats from a tile to the next; 0 if there is none */
+    size_t lanes;                       /* lanes of the last tile that are tokens, 1 to 16 */
+    bool is_first;                      /* the first block of the sum: y is not read */
+    struct cpu_ahead *ahead;
 };
 
 /* By format, as the two functions of dtype_info and with the same values; NULL where a set has
@@ -47,17 +89,24 @@ struct cpu_decoders {
     void (*const *blocks)(const void *src, size_t count, float *dst);
     void (*const *rows)(const struct view *view, size_t row, size_t first, size_t count,
                         float *dst);
+    const struct cpu_decoders *others; /* of a narrower set, for formats that this one lacks */
 };
 
 struct cpu_panel_set {
     const struct cpu_decoders *decoders;
     void (*multiply)(const struct cpu_panel *panel);
+    size_t rows, tiles; /* the most that multiply takes at once */
 };
 
 struct cpu_attention {
     const struct attention_args *args;
     const struct act *q; /* [heads x head_dim, tokens] */
     struct act *out;     /* [heads x value_dim, tokens] */
+};
+
+/* Tokens token .. token + tokens of a pass, and the query heads that share a key/value head. */
+struct cpu_heads {
+    size_t token, tokens, kv_head;
 };
 
 /* The rotation of one head in one tile. */
@@ -68,13 +117,18 @@ struct cpu_rope {
 };
 
 struct cpu_kernels {
-    const char *isa; /* "scalar", "avx2" */
+    const char *isa; /* "scalar", "avx2", "avx512", "neon" */
     bool (*is_available)(void);
+    const struct cpu_decoders *decoders; /* NULL: none but view_decode */
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
-    /* All query heads that share kv_head, for one token. */
-    void (*attend)(const struct cpu_attention *task, size_t token, size_t kv_head, float *scratch);
+    /* The same with task->packed, for at most few_tokens_max tokens, or few_decoded_max where the
+     * format has to be decoded; NULL, 0, 0: nothing faster. At least 16 rows of w, and items of
+     * multiples of 16. few.h. */
+    void (*few)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    size_t few_tokens_max, few_decoded_max;
+    void (*attend)(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
     /* One group of `group` features in one tile. y may be x. */
     void (*rms_norm)(const float *x, const float *weight, size_t group, float eps, float *y);
     void (*add)(const float *x, float *y, size_t count); /* y[i] += x[i]; count % 16 == 0 */
@@ -88,17 +142,46 @@ struct cpu_kernels {
     void (*argmax)(const float *x, size_t features, uint32_t best[SL_LANES]);
 };
 
+/* How products are done by a kernel set other than `portable`, from which it differs in nothing
+ * else: a row of the second table in cpu.c. */
+struct cpu_products {
+    const char *kernels; /* the set: "avx512bf16", "amx" */
+    const char *isa;     /* the same, or "scalar": the reference, which only tests ask for */
+    bool (*is_available)(void);
+    /* Rounds pairs first .. first + count of a tile of x into words. NULL: product reads task->x.
+     */
+    void (*pack)(const struct act *x, size_t tile, size_t first, size_t count, uint32_t *words);
+    void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    size_t item_rows, step_rows; /* most rows of an item; items are multiples of these */
+    size_t few_tokens, few_rows; /* for so many tokens at most, of these */
+};
+
+extern const struct cpu_products cpu_products_avx512bf16_scalar, cpu_products_amx_scalar;
+#ifdef __x86_64__
+extern const struct cpu_products cpu_products_avx512bf16, cpu_products_amx;
+#endif
+
 extern const struct cpu_kernels cpu_kernels_scalar;
 #ifdef __x86_64__
-extern const struct cpu_kernels cpu_kernels_avx2;
+extern const struct cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
 #endif
+#ifdef __aarch64__
+extern const struct cpu_kernels cpu_kernels_neon;
+#endif
+
+/* Instruction sets of this build, best first; NULL past the last. cpu.c. */
+const struct cpu_kernels *cpu_kernels_at(size_t index);
 
 struct cpu_backend {
     struct backend base; /* first: backend_ops get a pointer to it */
     const struct cpu_kernels *kernels;
+    struct cpu_products products; /* of a bf16 set; else all 0 */
     size_t threads;
-    void *scratch_memory;
-    float *scratch; /* [threads, CPU_SCRATCH_FLOATS], aligned to 64 */
+    void *memory;
+    float *scratch;    /* [threads, CPU_SCRATCH_FLOATS], aligned to 64 */
+    float *packed;     /* [CPU_PACKED_FLOATS], aligned to 64: x of a product for few tokens */
+    uint32_t *pairs;   /* x of a bf16 set's product; NULL for other sets; aligned to 64 */
+    size_t pair_words; /* room for it */
 };
 
 static inline struct cpu_backend *cpu_from(struct backend *backend) {
@@ -119,16 +202,25 @@ static inline const uint8_t *cpu_weights(const struct view *w, const struct dtyp
 static inline void cpu_decode(const struct cpu_decoders *decoders, const struct view *w, size_t row,
                               size_t column, size_t count, float *dst) {
     enum dtype dtype = w->dtype;
-    if (decoders->blocks[dtype])
-        decoders->blocks[dtype](cpu_weights(w, dtype_get(dtype), row, column), count, dst);
-    else if (decoders->rows[dtype])
-        decoders->rows[dtype](w, row, column, count, dst);
-    else
+    while (decoders && !decoders->blocks[dtype] && !decoders->rows[dtype])
+        decoders = decoders->others;
+    if (!decoders)
         view_decode(w, row, column, count, dst);
+    else if (decoders->blocks[dtype])
+        decoders->blocks[dtype](cpu_weights(w, dtype_get(dtype), row, column), count, dst);
+    else
+        decoders->rows[dtype](w, row, column, count, dst);
 }
 
-/* A product of an item by panels: decodes a block of columns of up to 48 rows into scratch once,
- * and multiplies it with the tiles of all tokens. product.c. */
+/* Rows and columns of a matrix that are decoded together. */
+struct cpu_place {
+    size_t row, rows, column, columns;
+};
+/* How to ask for that place, if it can be done `steps` times. panels.c. */
+struct cpu_ahead cpu_ahead_of(const struct view *w, const struct cpu_place *next, size_t steps);
+
+/* A product of an item by panels: decodes a block of rows and columns into scratch once, and
+ * multiplies it with the tiles of all tokens. panels.c. */
 void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
                     size_t count, float *scratch);
 

@@ -137,11 +137,9 @@ static void clipped_swiglu_is_near_the_formula(void **test) {
     parity_backend_free(backend);
 }
 
-static void avx2_clipped_swiglu_has_the_bits_of_scalar(void **test) {
-    (void)test;
-    parity_need_avx2();
+static void compare_clipped_swiglu(const struct cpu_kernels *set) {
     uint64_t state = 35;
-    struct backend *scalar = parity_backend("scalar", 1), *avx2 = parity_backend("avx2", 3);
+    struct backend *scalar = parity_backend("scalar", 1), *vector = parity_backend(set->isa, 3);
     struct act gate = parity_act(270, 20, &state), one = parity_act(270, 20, &state);
     struct act two = parity_act(270, 20, &state);
     parity_fill(&gate, parity_special, &state);
@@ -150,13 +148,18 @@ static void avx2_clipped_swiglu_has_the_bits_of_scalar(void **test) {
         two.data[i] = one.data[i] *= 20.0f;
     }
     scalar->ops->swiglu_clipped(scalar, &gate, 1.702f, 7.0f, &one);
-    avx2->ops->swiglu_clipped(avx2, &gate, 1.702f, 7.0f, &two);
+    vector->ops->swiglu_clipped(vector, &gate, 1.702f, 7.0f, &two);
     parity_assert_acts(&one, &two, "clipped swiglu");
     act_release(&gate);
     act_release(&one);
     act_release(&two);
     parity_backend_free(scalar);
-    parity_backend_free(avx2);
+    parity_backend_free(vector);
+}
+
+static void clipped_swiglu_of_every_set_has_the_bits_of_scalar(void **test) {
+    (void)test;
+    parity_each_set(compare_clipped_swiglu);
 }
 
 int main(void) {
@@ -166,7 +169,7 @@ int main(void) {
         cmocka_unit_test(columns_are_the_rows_of_the_transpose),
         cmocka_unit_test(columns_of_every_format),
         cmocka_unit_test(clipped_swiglu_is_near_the_formula),
-        cmocka_unit_test(avx2_clipped_swiglu_has_the_bits_of_scalar),
+        cmocka_unit_test(clipped_swiglu_of_every_set_has_the_bits_of_scalar),
     };
     return cmocka_run_group_tests_name("moves", tests, NULL, NULL);
 }

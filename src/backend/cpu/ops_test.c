@@ -4,17 +4,16 @@
 
 /* The same operation on copies of the same act by both sets must give the same bits. */
 struct pair {
-    struct backend *scalar, *avx2;
+    struct backend *scalar, *vector;
 };
 
-static struct pair pair_new(void) {
-    parity_need_avx2();
-    return (struct pair){parity_backend("scalar", 1), parity_backend("avx2", 3)};
+static struct pair pair_new(const struct cpu_kernels *set) {
+    return (struct pair){parity_backend("scalar", 1), parity_backend(set->isa, 3)};
 }
 
 static void pair_free(struct pair *pair) {
     parity_backend_free(pair->scalar);
-    parity_backend_free(pair->avx2);
+    parity_backend_free(pair->vector);
 }
 
 static struct act copy_of(const struct act *act) {
@@ -40,9 +39,8 @@ static void run_all(struct backend *backend, const struct act *x, const float *v
     backend->ops->scale(backend, 0.125f, 30.0f, &out[7]);
 }
 
-static void avx2_operations_have_the_bits_of_scalar(void **test) {
-    (void)test;
-    struct pair pair = pair_new();
+static void compare_operations(const struct cpu_kernels *set) {
+    struct pair pair = pair_new(set);
     uint64_t state = 21;
     for (int i = 0; i < 60; i++) {
         size_t features = 4 * (1 + parity_below(&state, 180)),
@@ -59,7 +57,7 @@ static void avx2_operations_have_the_bits_of_scalar(void **test) {
                                    .sines = parity_act(half, tokens, &state),
                                    .is_interleaved = i % 3 == 0};
         run_all(pair.scalar, &x, vector, &table, one);
-        run_all(pair.avx2, &x, vector, &table, two);
+        run_all(pair.vector, &x, vector, &table, two);
         for (size_t n = 0; n < 8; n++) {
             parity_assert_acts(&one[n], &two[n], "operation");
             act_release(&one[n]);
@@ -67,13 +65,18 @@ static void avx2_operations_have_the_bits_of_scalar(void **test) {
         }
         uint32_t best_one[40], best_two[40];
         pair.scalar->ops->argmax(pair.scalar, &x, best_one);
-        pair.avx2->ops->argmax(pair.avx2, &x, best_two);
+        pair.vector->ops->argmax(pair.vector, &x, best_two);
         assert_memory_equal(best_one, best_two, tokens * sizeof *best_one);
         act_release(&table.cosines);
         act_release(&table.sines);
         act_release(&x);
     }
     pair_free(&pair);
+}
+
+static void operations_of_every_set_have_the_bits_of_scalar(void **test) {
+    (void)test;
+    parity_each_set(compare_operations);
 }
 
 /* Rounding of sums of 300 squares, a root, a division and two products: well below 2^-18. */
@@ -298,9 +301,11 @@ static void argmax_takes_the_first_largest_number(void **test) {
         {-0.0f, 0, -1, 0},    {-INFINITY, NAN, INFINITY, INFINITY},
     };
     static const uint32_t expected[] = {1, 3, 0, 1, 0, 2};
-    const char *sets[] = {"scalar", "avx2"};
-    for (size_t s = 0; s < (cpu_get()->has_avx2_fma ? 2 : 1); s++) {
-        struct backend *backend = parity_backend(sets[s], 2);
+    const struct cpu_kernels *set;
+    for (size_t s = 0; (set = cpu_kernels_at(s)) != NULL; s++) {
+        if (!set->is_available())
+            continue;
+        struct backend *backend = parity_backend(set->isa, 2);
         struct act x = parity_act(4, 20, &state);
         uint32_t out[21];
         for (size_t t = 0; t < 20; t++)
@@ -318,7 +323,7 @@ static void argmax_takes_the_first_largest_number(void **test) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(avx2_operations_have_the_bits_of_scalar),
+        cmocka_unit_test(operations_of_every_set_have_the_bits_of_scalar),
         cmocka_unit_test(rms_norm_is_near_the_formula_in_double),
         cmocka_unit_test(silu_mul_and_add_are_near_their_formulas),
         cmocka_unit_test(gelu_mul_and_scale_are_near_their_formulas),

@@ -3,7 +3,7 @@
 #ifndef SLUICE_BACKEND_CPU_PARITY_H
 #define SLUICE_BACKEND_CPU_PARITY_H
 
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "base/cpu.h"
 #include "base/num.h"
 
@@ -43,14 +43,21 @@ static inline float parity_special(uint64_t *state) {
     return parity_number(state);
 }
 
-static inline struct backend *parity_backend(const char *isa, size_t threads) {
+/* Room to pack 600 features of 48 tokens: larger products go slice by slice. */
+static inline struct backend *parity_backend_of(const char *kernels, const char *isa,
+                                                size_t threads) {
     struct team *team = NULL;
     struct backend *backend = NULL;
     struct error err;
     assert_int_equal(team_new(threads, &team, &err), SL_OK);
-    struct backend_options options = {.kernels = "portable", .isa = isa, .team = team};
+    struct backend_options options = {
+        .kernels = kernels, .isa = isa, .team = team, .features = 600, .tokens = 48};
     assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_OK);
     return backend;
+}
+
+static inline struct backend *parity_backend(const char *isa, size_t threads) {
+    return parity_backend_of("portable", isa, threads);
 }
 
 static inline void parity_backend_free(struct backend *backend) {
@@ -59,12 +66,23 @@ static inline void parity_backend_free(struct backend *backend) {
     team_free(team);
 }
 
-/* Ends the test as skipped where the processor has no AVX2. */
-static inline void parity_need_avx2(void) {
-    if (!cpu_get()->has_avx2_fma) {
-        print_message("skipped: this processor has no AVX2, FMA and F16C\n");
-        skip();
+/* Calls check for every instruction set of this build that the processor has, but the scalar
+ * reference; names those that it lacks, and ends the test as skipped when it lacks all. */
+static inline void parity_each_set(void (*check)(const struct cpu_kernels *set)) {
+    const struct cpu_kernels *set;
+    size_t checked = 0;
+    for (size_t i = 0; (set = cpu_kernels_at(i)) != NULL; i++) {
+        if (set == &cpu_kernels_scalar)
+            continue;
+        if (!set->is_available()) {
+            print_message("skipped: this processor cannot run the '%s' kernels\n", set->isa);
+            continue;
+        }
+        check(set);
+        checked++;
     }
+    if (checked == 0)
+        skip();
 }
 
 /* All lanes, those past the last token too. */

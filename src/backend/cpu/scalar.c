@@ -128,11 +128,12 @@ static void attend_head(const struct cpu_attention *task, size_t token, size_t h
         *act_at(task->out, head * value_dim + d, token) = out[d] / sum;
 }
 
-static void scalar_attend(const struct cpu_attention *task, size_t token, size_t kv_head,
+static void scalar_attend(const struct cpu_attention *task, struct cpu_heads heads,
                           float *scratch) {
     size_t group = task->args->heads / task->args->kv->kv_heads;
-    for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
-        attend_head(task, token, head, scratch);
+    for (size_t token = heads.token; token < heads.token + heads.tokens; token++)
+        for (size_t head = heads.kv_head * group; head < (heads.kv_head + 1) * group; head++)
+            attend_head(task, token, head, scratch);
 }
 
 const struct cpu_kernels cpu_kernels_scalar = {

@@ -1,0 +1,49 @@
+/* The AVX-512 set: its table, the panels of its products, and the loops over lanes compiled for it.
+ * What gains nothing from wider registers is AVX2's: the decoders of formats that need single bytes
+ * moved about. */
+#include "backend/cpu/avx512.h"
+
+#ifdef __x86_64__
+
+#include "base/cpu.h"
+
+#define LANES_TARGET AVX512
+#include "backend/cpu/lanes.h"
+
+static const struct cpu_panel_set panels = {
+    .decoders = &avx512_decoders,
+    .multiply = avx512_multiply,
+    .rows = 12,
+    .tiles = 2,
+};
+
+static bool avx512_is_available(void) {
+    return cpu_get()->has_avx512;
+}
+
+static void avx512_product(const struct cpu_product *task, size_t first, size_t count,
+                           float *scratch) {
+    product_panels(&panels, task, first, count, scratch);
+}
+
+const struct cpu_kernels cpu_kernels_avx512 = {
+    .isa = "avx512",
+    .is_available = avx512_is_available,
+    .decoders = &avx512_decoders,
+    .product = avx512_product,
+    .few = avx512_few,
+    .few_tokens_max = AVX512_FEW_MAX,
+    .few_decoded_max = AVX512_FEW_DECODED_MAX,
+    .attend = avx512_attend,
+    .rms_norm = lanes_rms_norm,
+    .add = lanes_add,
+    .add_bias = lanes_add_bias,
+    .silu_mul = lanes_silu_mul,
+    .gelu_mul = lanes_gelu_mul,
+    .scale = lanes_scale,
+    .swiglu_clipped = lanes_swiglu_clipped,
+    .rope = lanes_rope,
+    .argmax = lanes_argmax,
+};
+
+#endif

@@ -1,0 +1,91 @@
+/* Products by panels, the way of every vector set for more than a few tokens. An item is walked
+ * block by block: columns outside, so that its panels meet the same part of x while that is near;
+ * rows inside. A block is decoded into scratch and multiplied with all tiles before the next. */
+#include "backend/cpu/kernels.h"
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* The block after this one in the item; at its end the first of the item that this worker probably
+ * does next, without rows if there is none. */
+static struct cpu_place block_after(const struct cpu_product *task, const struct cpu_place *block,
+                                    const struct cpu_place *item, size_t panel_rows) {
+    const struct view *w = task->w;
+    size_t row = block->row + block->rows, column = block->column, end = item->row + item->rows;
+    if (row == end) {
+        row = item->row;
+        column += SL_CHAIN;
+    }
+    if (column >= w->columns) {
+        row = item->row + task->rows_ahead;
+        column = 0;
+        end = row < w->rows ? w->rows : row;
+    }
+    return (struct cpu_place){
+        .row = row,
+        .rows = smaller(end - row, panel_rows),
+        .column = column,
+        .columns = smaller(w->columns - column, SL_CHAIN),
+    };
+}
+
+struct cpu_ahead cpu_ahead_of(const struct view *w, const struct cpu_place *next, size_t steps) {
+    const struct dtype_info *format = dtype_get(w->dtype);
+    struct cpu_ahead ahead = {.row_bytes = w->row_bytes};
+    if (next->rows == 0)
+        return ahead;
+    ahead.row = cpu_weights(w, format, next->row, next->column);
+    ahead.block_bytes = next->columns / format->block_values * format->block_bytes;
+    ahead.lines = next->rows * ((ahead.block_bytes + CACHE_LINE - 1) / CACHE_LINE);
+    ahead.lines_a_step = (ahead.lines + steps - 1) / steps;
+    return ahead;
+}
+
+/* A decoded block times all tiles; after them the first tile at next_column is met. */
+static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_product *task,
+                           const struct cpu_place *block, size_t next_column,
+                           struct cpu_panel *panel) {
+    const struct act *x = task->x;
+    size_t tiles = act_tiles(x->tokens);
+    for (size_t tile = 0, next; tile < tiles; tile = next) {
+        panel->tiles = smaller(tiles - tile, set->tiles);
+        next = tile + panel->tiles;
+        panel->lanes = smaller(x->tokens - (next - 1) * SL_LANES, SL_LANES);
+        panel->x = act_tile(x, tile) + block->column * SL_LANES;
+        panel->y = act_tile(task->y, tile) + (task->first_row + block->row) * SL_LANES;
+        panel->x_next_step = next + 1 < tiles || (next == tiles && tiles > 1) ? panel->x_step : 0;
+        panel->x_next = next < tiles ? act_tile(x, next) + block->column * SL_LANES
+                                     : act_tile(x, 0) + next_column * SL_LANES;
+        set->multiply(panel);
+    }
+}
+
+void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
+                    size_t count, float *scratch) {
+    const struct view *w = task->w;
+    const struct cpu_place item = {.row = first, .rows = count};
+    size_t calls = (act_tiles(task->x->tokens) + set->tiles - 1) / set->tiles;
+    size_t blocks = (count + set->rows - 1) / set->rows;
+    blocks *= (w->columns + SL_CHAIN - 1) / SL_CHAIN;
+    struct cpu_place block = {first, smaller(count, set->rows), 0, smaller(w->columns, SL_CHAIN)};
+    for (size_t i = 0; i < blocks; i++) {
+        struct cpu_place next = block_after(task, &block, &item, set->rows);
+        size_t steps = calls * ((block.columns + CPU_AHEAD_COLUMNS - 1) / CPU_AHEAD_COLUMNS);
+        struct cpu_ahead ahead = cpu_ahead_of(w, &next, steps);
+        struct cpu_panel panel = {
+            .w = scratch,
+            .rows = block.rows,
+            .count = block.columns,
+            .x_step = task->x->features * SL_LANES,
+            .y_step = task->y->features * SL_LANES,
+            .is_first = block.column == 0,
+            .ahead = &ahead,
+        };
+        for (size_t r = 0; r < block.rows; r++)
+            cpu_decode(set->decoders, w, block.row + r, block.column, block.columns,
+                       scratch + r * CPU_PANEL_STRIDE);
+        multiply_tiles(set, task, &block, next.column, &panel);
+        block = next;
+    }
+}
