@@ -46,9 +46,9 @@ def without(path):
 class Resume(Suite):
     def slow(self, **more):
         """A model whose passes take some milliseconds, so that there is something to interrupt."""
-        if not hasattr(self, "made"):
-            self.made = self.model("--hidden", 256, "--layers", 8, "--inner", 1024, "--context", 8192, "--scale", "0.2")
-        return self.made
+        if not hasattr(self, "slow_model"):
+            self.slow_model = self.model("--hidden", 256, "--layers", 8, "--inner", 1024, "--context", 8192, "--scale", "0.2")
+        return self.slow_model
 
     def start(self, model, rows, out, *options, **how):
         env = {**os.environ, "SLUICE_HOME": str(self.folder()), **how.pop("env", {})}

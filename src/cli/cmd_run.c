@@ -22,8 +22,7 @@ struct order {
     bool has_job;
     struct plan plan;
     struct job_outcome outcome;
-    bool keeps_kernels; /* of an earlier run, which chose them */
-    int code;           /* of a job that is complete */
+    int code; /* of a job that is complete */
 };
 
 static enum status read_options(int argc, char **argv, enum command_bit command,
@@ -117,19 +116,16 @@ static enum status open_job(struct order *order, struct error *err) {
     return SL_OK;
 }
 
-/* The job of an earlier run, if there is one: what it chose is kept, and it must be this one. */
+/* The job of an earlier run, if there is one. */
 static enum status go_on(struct order *order, struct error *err) {
     struct output *output = order->output;
     TRY(options_fingerprint(&order->settings, &order->job.fingerprint, err));
-    TRY(output_check(output, &order->job.fingerprint, err));
-    if (!output_resumes(output) || output_is_complete(output))
-        return SL_OK;
-    TRY(output_load(output, order->job.rows.count, err));
-    order->job.output = output;
+    TRY(job_go_on(&order->job, output, err));
     struct output_counts counts = output_counts(output);
-    log_note("going on: %zu of %zu rows are done, %zu have begun with %llu tokens",
-             counts.rows_done + counts.rows_failed, order->job.rows.count, counts.rows_begun,
-             (unsigned long long)counts.tokens);
+    if (order->job.output != NULL)
+        log_note("going on: %zu of %zu rows are done, %zu have begun with %llu tokens",
+                 counts.rows_done + counts.rows_failed, order->job.rows.count, counts.rows_begun,
+                 (unsigned long long)counts.tokens);
     return SL_OK;
 }
 
@@ -197,9 +193,6 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     TRY(check_is_no_input(&order->settings, "--metrics", order->settings.metrics, err));
     TRY(check_is_no_input(&order->settings, "--output", order->settings.output, err));
     TRY(open_output(order, err));
-    const char *kernels = order->settings.kernels;
-    TRY(output_recall(order->output, &order->settings, err));
-    order->keeps_kernels = order->settings.kernels != kernels;
     TRY(open_job(order, err));
     TRY(go_on(order, err));
     if (output_is_complete(order->output)) {
@@ -211,7 +204,7 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     bool has_work = order->job.totals.count > 0;
     if (has_work) {
         TRY(job_plan(&order->job, &order->plan, err));
-        if (order->keeps_kernels)
+        if (order->job.settings.kernels != order->settings.kernels)
             order->plan.kernels_reason = "kept from the first run of this job";
         TRY(note_plan(order, err));
         TRY(probe_drive(order, err));

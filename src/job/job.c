@@ -197,6 +197,15 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
     return status;
 }
 
+enum status job_go_on(struct job *job, struct output *output, struct error *err) {
+    TRY(output_recall(output, &job->settings, err));
+    TRY(output_check(output, &job->fingerprint, err));
+    if (!output_resumes(output) || output_is_complete(output))
+        return SL_OK;
+    job->output = output;
+    return output_load(output, job->rows.count, err);
+}
+
 /* ---- the plan */
 
 /* Rows that are longer than job->fit has it become errors. */

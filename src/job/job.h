@@ -46,6 +46,10 @@ struct job {
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err);
 void job_close(struct job *job);
+/* Takes over from an earlier run: what it chose, which rows it has, and what it has of others.
+ * SL_ERR_INPUT when the output is another job's. Nothing for a new output, and nothing but the
+ * check for one that is complete. The output must outlive the job. */
+enum status job_go_on(struct job *job, struct output *output, struct error *err);
 /* The first look. SL_ERR_INPUT: duplicate ids (both lines named). Broken rows are no error here.
  * Warns once about unknown members, and about rows that the model has no tokenizer or template for;
  * when no row can run for that reason, SL_ERR_ENV with it. */
