@@ -303,6 +303,93 @@ static void clock_of_templates_comes_from_the_environment(void **state) {
     unsetenv("SOURCE_DATE_EPOCH");
 }
 
+static void add_fingerprint(const char *const *arguments, int count, struct fingerprint *out) {
+    struct settings settings;
+    struct buf config;
+    size_t operands = 0;
+    char *argv[8];
+    struct error err = {0};
+    buf_init(&config);
+    for (int i = 0; i < count; i++)
+        argv[i] = (char *)(uintptr_t)arguments[i];
+    fingerprint_init(out);
+    options_defaults(&settings);
+    if (options_parse(count, argv, FOR_RUN, &settings, NULL, 0, &operands, &config, &err) != SL_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(options_fingerprint(&settings, out, NULL), SL_OK);
+    buf_release(&config);
+}
+
+/* Another value than the default, as it reads in a refusal. */
+struct worded {
+    const char *option, *value, *was, *is;
+};
+
+static const struct worded worded[] = {
+    {"--max-tokens", "24", "512", "24"},
+    {"--temperature", "0.7", "0", "0.7"},
+    {"--temperature", "model", "0", "model"},
+    {"--top-p", "0.123456789", "1", "0.123456789"},
+    {"--top-k", "40", "0", "40"},
+    {"--min-p", "0.05", "0", "0.05"},
+    {"--seed", "7", "0", "7"},
+    {"--stop", "a\"\n", "none", "\"a\\\"\\n\""},
+    {"--system", "", "none", "\"\""},
+    {"--kv", "f32", "bf16", "f32"},
+    {"--ignore-eos", NULL, "off", "on"},
+    {"--content-specials", "text", "allow", "text"},
+    {"--limit", "5", "0", "5"},
+    {"--shard", "2/3", "0/0", "2/3"},
+    {"--token-ids", NULL, "off", "on"},
+    {"--logprobs", "0", "-1", "0"},
+    {"--order", "completion", "input", "completion"},
+};
+#define WORDED_COUNT (sizeof worded / sizeof worded[0])
+
+static void options_that_change_answers_are_in_the_fingerprint(void **state) {
+    (void)state;
+    for (size_t i = 0; i < WORDED_COUNT; i++) {
+        const char *arguments[] = {worded[i].option, worded[i].value};
+        struct fingerprint was, is;
+        struct buf text;
+        char expected[200];
+        buf_init(&text);
+        add_fingerprint(NULL, 0, &was);
+        add_fingerprint(arguments, worded[i].value != NULL ? 2 : 1, &is);
+        assert_int_equal(fingerprint_compare(&was, &is, &text), 1);
+        snprintf(expected, sizeof expected, "%s was %s, is %s", worded[i].option, worded[i].was,
+                 worded[i].is);
+        assert_string_equal(text.data, expected);
+        buf_release(&text);
+        fingerprint_release(&was);
+        fingerprint_release(&is);
+    }
+    /* Every one of the table is in the list above, but for those whose choice is kept instead. */
+    for (size_t i = 0; i < option_count; i++) {
+        const char *name = option_table[i].name;
+        bool is_listed = strcmp(name, "precision") == 0 || strcmp(name, "kernels") == 0;
+        for (size_t w = 0; w < WORDED_COUNT; w++)
+            is_listed = is_listed || strcmp(worded[w].option + 2, name) == 0;
+        if (option_table[i].is_in_fingerprint && !is_listed)
+            fail_msg("--%s is not in the list", name);
+    }
+}
+
+static void options_of_how_a_job_runs_are_not_in_the_fingerprint(void **state) {
+    (void)state;
+    const char *arguments[] = {"--batch",  "3",      "--memory",  "3G",
+                               "--engine", "stream", "--threads", "2"};
+    struct fingerprint was, is;
+    struct buf text;
+    buf_init(&text);
+    add_fingerprint(NULL, 0, &was);
+    add_fingerprint(arguments, 8, &is);
+    assert_int_equal(fingerprint_compare(&was, &is, &text), 0);
+    buf_release(&text);
+    fingerprint_release(&was);
+    fingerprint_release(&is);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_spelling_of_an_option_is_taken),
@@ -316,6 +403,8 @@ int main(void) {
         cmocka_unit_test(help_is_in_two_columns),
         cmocka_unit_test(help_tells_hints_and_what_is_refused),
         cmocka_unit_test(clock_of_templates_comes_from_the_environment),
+        cmocka_unit_test(options_that_change_answers_are_in_the_fingerprint),
+        cmocka_unit_test(options_of_how_a_job_runs_are_not_in_the_fingerprint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,47 @@ static void the_same_id_twice_names_both_lines(void **state) {
     job_close(&job);
 }
 
+/* What a look at many rows by several threads finds is what one thread finds. */
+static void many_rows_look_the_same_to_any_number_of_threads(void **state) {
+    (void)state;
+    enum { ROWS = 9000 };
+    struct settings settings = defaults();
+    struct job jobs[2];
+    struct buf rows;
+    struct error err = {0};
+    buf_init(&rows);
+    for (int i = 0; i < ROWS; i++) {
+        if (i % 97 == 5)
+            buf_printf(&rows, "{\"id\": %d, \"x%d\": 1}\n", i, i % 3);
+        else if (i == 7000)
+            buf_printf(&rows, "{\"id\": %d, \"prompt\": \"%*s\"}\n", i, 1100000, "");
+        else
+            buf_printf(&rows, "{\"id\": %d, \"prompt_ids\": [3, %d], \"max_tokens\": %d}\n", i,
+                       i % 8, 1 + i % 50);
+    }
+    assert_false(rows.has_failed);
+    tiny_write_text(&tiny, "rows.jsonl", rows.data);
+    for (int64_t i = 0; i < 2; i++) {
+        settings.threads = 1 + 3 * i;
+        assert_int_equal(job_open(&settings, NULL, &jobs[i], &err), SL_OK);
+        assert_int_equal(job_look(&jobs[i], &err), SL_OK);
+    }
+    assert_int_equal(jobs[0].totals.count, ROWS - ROWS / 97 - 1 - 1);
+    assert_memory_equal(&jobs[0].totals, &jobs[1].totals, sizeof jobs[0].totals);
+    assert_memory_equal(jobs[0].looked, jobs[1].looked, ROWS * sizeof *jobs[0].looked);
+    job_close(&jobs[0]);
+    job_close(&jobs[1]);
+    buf_printf(&rows, "{\"id\": 8000}\n{\"id\": 17}\n");
+    tiny_write_text(&tiny, "rows.jsonl", rows.data);
+    for (settings.threads = 1; settings.threads < 4; settings.threads += 2) {
+        assert_int_equal(job_open(&settings, NULL, &jobs[0], &err), SL_OK);
+        assert_int_equal(job_look(&jobs[0], &err), SL_ERR_INPUT);
+        assert_non_null(strstr(err.text, "lines 8001 and 9001 have the same id 8000"));
+        job_close(&jobs[0]);
+    }
+    buf_release(&rows);
+}
+
 /* Stopped at every question in turn: what is in the file are whole lines of the right results. */
 static void a_stop_leaves_whole_lines(void **state) {
     (void)state;
@@ -217,6 +258,7 @@ int main(void) {
         cmocka_unit_test(jobs_without_a_row_that_runs_end_well),
         cmocka_unit_test(first_look_counts_tokens_and_cuts_to_the_context),
         cmocka_unit_test(the_same_id_twice_names_both_lines),
+        cmocka_unit_test(many_rows_look_the_same_to_any_number_of_threads),
         cmocka_unit_test(a_stop_leaves_whole_lines),
         cmocka_unit_test(rows_that_change_while_the_job_runs_end_it),
         cmocka_unit_test(failed_allocations_are_clean_errors),
