@@ -25,6 +25,7 @@ struct heard {
     uint32_t stop_text_at; /* this id completes a stop text */
     bool has_logprobs;
     float logprob;
+    struct logprob picked[16], tops[16][2]; /* of a row that asks for two */
 };
 
 struct bench {
@@ -63,8 +64,13 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     heard->has_logprobs = seq->logprobs != NULL;
     if (heard->has_logprobs && heard->count > 0) {
         assert_int_equal(seq->logprobs[0].id, heard->ids[0]);
-        assert_int_equal(seq->logprobs[0].top[0].id, heard->ids[0]);
+        if (seq->sampling.temperature <= 0)
+            assert_int_equal(seq->logprobs[0].top[0].id, heard->ids[0]);
         heard->logprob = seq->logprobs[0].logprob;
+    }
+    for (size_t i = 0; seq->logprobs_count == 2 && i < heard->count; i++) {
+        heard->picked[i] = (struct logprob){seq->logprobs[i].id, seq->logprobs[i].logprob};
+        memcpy(heard->tops[i], seq->logprobs[i].top, sizeof heard->tops[i]);
     }
     return SL_OK;
 }
@@ -248,6 +254,53 @@ static void logprobs_follow_the_softmax_of_the_logits(void **state) {
     bench_end(&bench);
 }
 
+/* An answer that was begun before goes on with the same tokens and the same bits, wherever it was
+ * cut; what was given counts as a prompt. */
+static void a_row_goes_on_behind_a_begun_answer(void **state) {
+    static const uint32_t prompt[] = {3, 5, 2};
+    enum { COUNT = 12 };
+    struct bench bench;
+    (void)state;
+    bench_begin(&bench, true);
+    struct seq_request request = {.prompt = prompt,
+                                  .prompt_count = 3,
+                                  .key = 99,
+                                  .max_tokens = COUNT,
+                                  .sampling = {.temperature = 3, .top_p = 1, .seed = 5},
+                                  .wants_logprobs = true,
+                                  .logprobs_count = 2,
+                                  .ignores_eos = true};
+    run_row(&bench, &request);
+    struct heard whole = bench.heard;
+    assert_int_equal(whole.count, COUNT);
+    for (size_t given = 1; given < COUNT; given++) {
+        struct token_logprobs entries[COUNT];
+        for (size_t i = 0; i < given; i++)
+            entries[i] =
+                (struct token_logprobs){whole.picked[i].id, whole.picked[i].logprob, whole.tops[i]};
+        request.answer = whole.ids;
+        request.answer_logprobs = entries;
+        request.answer_count = given;
+        run_row(&bench, &request);
+        assert_int_equal(bench.heard.told_count, COUNT - given);
+        assert_int_equal(bench.heard.count, COUNT);
+        assert_int_equal(bench.heard.finish, FINISH_LENGTH);
+        assert_memory_equal(bench.heard.ids, whole.ids, COUNT * sizeof whole.ids[0]);
+        assert_memory_equal(bench.heard.picked, whole.picked, COUNT * sizeof whole.picked[0]);
+        assert_memory_equal(bench.heard.tops, whole.tops, COUNT * sizeof whole.tops[0]);
+    }
+    struct pass_report report;
+    request.answer_count = 3; /* with the prompt six tokens, of which a pass takes four */
+    assert_int_equal(engine_admit(bench.engine, &request, NULL), SL_OK);
+    for (size_t i = 0; i < 3; i++) {
+        static const size_t prefill[] = {4, 2, 0}, decode[] = {0, 0, 1};
+        assert_int_equal(engine_pass(bench.engine, false, &report, NULL), SL_OK);
+        assert_int_equal(report.prefill_tokens, prefill[i]);
+        assert_int_equal(report.decode_tokens, decode[i]);
+    }
+    bench_end(&bench);
+}
+
 static void a_signal_ends_the_pass_at_the_next_block(void **state) {
     static const uint32_t prompt[] = {3, 9};
     (void)state;
@@ -354,6 +407,7 @@ int main(void) {
         cmocka_unit_test(stop_ids_are_kept_when_the_row_ignores_them),
         cmocka_unit_test(stop_ids_inside_a_prompt_mean_nothing),
         cmocka_unit_test(logprobs_follow_the_softmax_of_the_logits),
+        cmocka_unit_test(a_row_goes_on_behind_a_begun_answer),
         cmocka_unit_test(a_signal_ends_the_pass_at_the_next_block),
         cmocka_unit_test(rows_that_never_fit_are_told_apart_from_rows_that_wait),
         cmocka_unit_test(the_engine_takes_the_memory_that_it_says),

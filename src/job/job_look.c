@@ -54,6 +54,7 @@ struct look {
 void job_count(struct job *job) {
     struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
     totals.count = 0;
+    totals.lines = job->rows.count;
     totals.prompt_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
     totals.pages = totals.window_pages = 0;
     totals.longest = totals.longest_prompt = totals.longest_answer = 0;

@@ -126,8 +126,9 @@ void memory_set_rows(struct memory *memory, const struct plan_rows *rows) {
         line += LINE_LOGPROB_BYTES * (uint64_t)(memory->logprobs + 1);
     memory->rows = rows;
     memory->longest_pages = kv_pages_for(rows->longest > 0 ? rows->longest : 1);
+    size_t lines = rows->lines > rows->count ? rows->lines : rows->count;
     memory->base_bytes =
-        memory->process_bytes + ALLOWANCE_LINE * rows->count + line * rows->longest_answer;
+        memory->process_bytes + ALLOWANCE_LINE * lines + line * rows->longest_answer;
 }
 
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count) {

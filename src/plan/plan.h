@@ -15,6 +15,7 @@
 /* What the rows need; from the job's first look at them. */
 struct plan_rows {
     size_t count; /* that can run */
+    size_t lines; /* of the file, with those that are errors or have their result */
     uint64_t prompt_tokens;
     uint64_t sequence_tokens; /* sum of prompt + max_tokens (cut to the context) */
     uint64_t pages;           /* sum over rows of the KV pages that prompt + max_tokens need */
