@@ -187,6 +187,23 @@ class Resume(Suite):
             out.unlink() if torn is None else out.write_bytes(torn)
             self.ends_as(want, self.run(model, rows, "--batch", 4, out=out), name)
 
+    def check_a_log_cut_by_a_power_failure_costs_time_alone(self):
+        model, rows, out, want = self.half_done(wanted=8)
+        saved, rng = self.folder() / "saved", random.Random(3)
+        shutil.copytree(out.parent, saved)
+        log = out.with_name("out.jsonl.sluice-wal")
+        size, first = (saved / log.name).stat().st_size, 40000      # of which the first transaction, synced, takes less
+        true(size > 2 * first, f"a log of {size} bytes only")
+        for cut in [size - 1, first] + [rng.randrange(first, size) for _ in range(6)]:
+            for zeros in (False, True):                             # file systems may keep the length and lose the bytes
+                shutil.rmtree(out.parent)
+                shutil.copytree(saved, out.parent)
+                os.truncate(log, cut)
+                if zeros:
+                    os.truncate(log, size)
+                before = len(lines(out))
+                self.ends_as(want, self.run(model, rows, "--batch", 4, out=out), f"cut at {cut} of {size}, {before} lines")
+
     def check_files_that_are_not_this_jobs_are_refused_and_stay(self):
         model, rows, out, want = self.half_done()
         journal = out.with_name("out.jsonl.sluice")

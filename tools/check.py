@@ -122,7 +122,9 @@ def main():
     for name, command in (
             ("fixtures: models", ["answers.py", "--bin", sluice, "models"]),
             ("fixtures: smollm2", model and ["answers.py", "--bin", sluice, "smollm2", "--model", model]),
-            ("promises: bits", model and ["promises.py", "--bin", sluice, "--model", model, *size, "bits"])):
+            ("promises: bits", model and ["promises.py", "--bin", sluice, "--model", model, *size, "bits"]),
+            ("promises: nothing is lost", model and args.deep and ["promises.py", "--bin", sluice, "--model", model, "kill", "signals", "bad-rows", "files",
+                                                                   "disk-full"])):
         if not wants(name):
             continue
         if not checks.is_dir():

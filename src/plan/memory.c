@@ -17,6 +17,8 @@
 /* Code and tables of ours and of the libraries that are touched for the first time in a pass, the
  * heap's slack, buffers of files. */
 #define ALLOWANCE_PROCESS ((uint64_t)1 << 20)
+/* The journal: SQLite's cache of pages, its log's index, what it touches of its code. */
+#define ALLOWANCE_JOURNAL ((uint64_t)512 << 10)
 /* Stack and thread data of a worker, and of each reader thread of the ring. */
 #define ALLOWANCE_THREAD ((uint64_t)64 << 10)
 #define READERS 8u
@@ -113,8 +115,8 @@ enum status memory_init(struct memory *memory, const struct model *model,
     made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WHOLE);
     made.window_page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WINDOW);
     made.window = kv_window(&model->config);
-    made.process_bytes =
-        machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_THREAD * (threads + READERS);
+    made.process_bytes = machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_JOURNAL +
+                         ALLOWANCE_THREAD * (threads + READERS);
     memory_set_rows(&made, rows);
     *memory = made;
     return SL_OK;
