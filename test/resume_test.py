@@ -329,8 +329,10 @@ class Resume(Suite):
     def check_an_interrupt_says_that_the_same_command_goes_on(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             model, rows, out, want = self.half_done()
-            job = self.start(model, rows, out, "--batch", 4, stderr=subprocess.PIPE)
-            time.sleep(0.03)
+            metrics = self.folder() / "metrics"
+            job = self.start(model, rows, out, "--batch", 4, "--metrics", metrics, stderr=subprocess.PIPE)
+            while job.poll() is None and not metrics.exists():     # before that it may not listen yet
+                time.sleep(0.002)
             job.send_signal(number)
             err = job.communicate(timeout=30)[1].decode()
             if job.returncode != 1:                                # else it had ended
