@@ -36,22 +36,8 @@ static void pair_init(struct pair *pair, const struct cpu_kernels *set) {
     cpu_from(pair->fast)->kernels = &pair->kernels;
 }
 
-/* Every set that has kernels for few tokens. */
-static void each_set(void (*check)(const struct cpu_kernels *set)) {
-    const struct cpu_kernels *set;
-    size_t checked = 0;
-    for (size_t i = 0; (set = cpu_kernels_at(i)) != NULL; i++) {
-        if (set->few == NULL)
-            continue;
-        if (!set->is_available()) {
-            print_message("skipped: this processor cannot run the '%s' kernels\n", set->isa);
-            continue;
-        }
-        check(set);
-        checked++;
-    }
-    if (checked == 0)
-        skip();
+static bool has_few(const struct cpu_kernels *set) {
+    return set->few != NULL;
 }
 
 static void pair_release(struct pair *pair) {
@@ -173,7 +159,7 @@ static void compare_shares(const struct cpu_kernels *set) {
 #define EACH_SET(NAME, CHECK)                                                                      \
     static void NAME(void **test) {                                                                \
         (void)test;                                                                                \
-        each_set(CHECK);                                                                           \
+        parity_each_set_that(has_few, CHECK);                                                      \
     }
 EACH_SET(sets_have_the_bits_of_scalar_however_columns_are_cut, compare_columns)
 EACH_SET(sets_have_the_bits_of_scalar_in_every_format, compare_ordinary)

@@ -117,4 +117,10 @@ static LANES_TARGET void lanes_argmax(const float *x, size_t features, uint32_t 
     memcpy(best, index, sizeof index);
 }
 
+/* The members of a struct cpu_kernels that are the functions of this file. */
+#define LANES_OPERATIONS                                                                           \
+    .rms_norm = lanes_rms_norm, .add = lanes_add, .add_bias = lanes_add_bias,                      \
+    .silu_mul = lanes_silu_mul, .gelu_mul = lanes_gelu_mul, .scale = lanes_scale,                  \
+    .swiglu_clipped = lanes_swiglu_clipped, .rope = lanes_rope, .argmax = lanes_argmax
+
 #endif

@@ -33,15 +33,7 @@ const struct cpu_kernels cpu_kernels_neon = {
     .decoders = &neon_decoders,
     .product = neon_product,
     .attend = neon_attend,
-    .rms_norm = lanes_rms_norm,
-    .add = lanes_add,
-    .add_bias = lanes_add_bias,
-    .silu_mul = lanes_silu_mul,
-    .gelu_mul = lanes_gelu_mul,
-    .scale = lanes_scale,
-    .swiglu_clipped = lanes_swiglu_clipped,
-    .rope = lanes_rope,
-    .argmax = lanes_argmax,
+    LANES_OPERATIONS,
 };
 
 #endif

@@ -66,13 +66,14 @@ static inline void parity_backend_free(struct backend *backend) {
     team_free(team);
 }
 
-/* Calls check for every instruction set of this build that the processor has, but the scalar
- * reference; names those that it lacks, and ends the test as skipped when it lacks all. */
-static inline void parity_each_set(void (*check)(const struct cpu_kernels *set)) {
+/* Calls check for every instruction set of this build that has what is tested and that the
+ * processor has; names those that it lacks, and ends the test as skipped when it lacks all. */
+static inline void parity_each_set_that(bool (*has)(const struct cpu_kernels *set),
+                                        void (*check)(const struct cpu_kernels *set)) {
     const struct cpu_kernels *set;
     size_t checked = 0;
     for (size_t i = 0; (set = cpu_kernels_at(i)) != NULL; i++) {
-        if (set == &cpu_kernels_scalar)
+        if (!has(set))
             continue;
         if (!set->is_available()) {
             print_message("skipped: this processor cannot run the '%s' kernels\n", set->isa);
@@ -83,6 +84,15 @@ static inline void parity_each_set(void (*check)(const struct cpu_kernels *set))
     }
     if (checked == 0)
         skip();
+}
+
+static inline bool parity_is_fast(const struct cpu_kernels *set) {
+    return set != &cpu_kernels_scalar;
+}
+
+/* Every set but the scalar reference. */
+static inline void parity_each_set(void (*check)(const struct cpu_kernels *set)) {
+    parity_each_set_that(parity_is_fast, check);
 }
 
 /* All lanes, those past the last token too. */
