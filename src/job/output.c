@@ -17,7 +17,7 @@
 #define PENDING_BYTES_MAX ((size_t)1 << 20)
 #define PENDING_LINES_MAX 4096u
 #define FORGET_EVERY 64u /* records are dropped so many at a time */
-#define REFUSAL_BYTES 440u
+#define REFUSAL_BYTES 360u
 
 struct pending {
     size_t index, bytes;
@@ -463,8 +463,8 @@ enum status output_commit(struct output *output, uint64_t *record, struct error 
 
 enum status output_forget_before(struct output *output, uint64_t record, struct error *err) {
     uint64_t none;
-    if (output->journal == NULL ||
-        (record < output->forgotten + FORGET_EVERY && record != output->first_record))
+    bool is_worth_it = record >= output->forgotten + FORGET_EVERY || record == output->first_record;
+    if (output->journal == NULL || record <= output->forgotten || !is_worth_it)
         return SL_OK;
     TRY(begin(output, err));
     TRY(journal_drop_tokens(output->journal, record, err));
