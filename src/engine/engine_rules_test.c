@@ -273,8 +273,8 @@ static void a_row_goes_on_behind_a_begun_answer(void **state) {
     run_row(&bench, &request);
     struct heard whole = bench.heard;
     assert_int_equal(whole.count, COUNT);
+    struct token_logprobs entries[COUNT];
     for (size_t given = 1; given < COUNT; given++) {
-        struct token_logprobs entries[COUNT];
         for (size_t i = 0; i < given; i++)
             entries[i] =
                 (struct token_logprobs){whole.picked[i].id, whole.picked[i].logprob, whole.tops[i]};
