@@ -83,7 +83,7 @@ static inline struct settings defaults(void) {
         .content_specials = "allow",
         .order = "input",
         .progress = "none",
-        .memory_bytes = (uint64_t)1 << 30,
+        .memory_bytes = (uint64_t)16 << 30, /* an emulator counts too, and takes a gigabyte */
         .threads = 1,
         .logprobs = -1,
     };
