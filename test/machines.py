@@ -7,6 +7,7 @@ so the result files must be equal byte for byte. Models are synthetic, as in the
 The last line is `N passed, N failed`.
 """
 import argparse
+import os
 import random
 import shlex
 import subprocess
@@ -36,7 +37,8 @@ def answers(suite, program, model, rows, options):
     """The bytes of the result file."""
     out = suite.folder() / "out.jsonl"
     done = subprocess.run([*program, *map(str, ("run", model, rows, "-o", out, *OPTIONS, *options))], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120,
+                          env={**os.environ, "SLUICE_HOME": str(suite.folder())})
     if done.returncode:
         raise AssertionError(f"{program[-1]}: exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[-400:]}")
     return out.read_bytes()

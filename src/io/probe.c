@@ -143,12 +143,9 @@ static enum status make_grid(const struct probe_run *run, struct error *err) {
     static const struct ring_method *const methods[] = {&ring_method_pool, &ring_method_uring,
                                                         &ring_method_sync};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        struct ring_options trial = {.method = methods[i], .depth = 1};
-        struct ring *ring = NULL;
         if (options->method != NULL && options->method != methods[i])
             continue;
-        enum status status = ring_new(&trial, &ring, err);
-        ring_free(ring);
+        enum status status = ring_method_try(methods[i], err);
         if (status == SL_OK)
             add_cells(run, methods[i]);
         else if (options->method != NULL)

@@ -38,6 +38,8 @@ extern const struct ring_method ring_method_sync, ring_method_pool, ring_method_
 /* By name; NULL for an unknown one. */
 const struct ring_method *ring_method_find(const char *name);
 const char *ring_method_name(const struct ring_method *method);
+/* Whether it can run here: SL_ERR_ENV says why not (a kernel that refuses io_uring). */
+enum status ring_method_try(const struct ring_method *method, struct error *err);
 
 struct ring_options {
     const struct ring_method *method; /* NULL: pool */

@@ -30,6 +30,14 @@ const char *ring_method_name(const struct ring_method *method) {
     return method->name;
 }
 
+enum status ring_method_try(const struct ring_method *method, struct error *err) {
+    struct ring_options options = {.method = method, .depth = 1};
+    struct ring *ring = NULL;
+    enum status status = ring_new(&options, &ring, err);
+    ring_free(ring);
+    return status;
+}
+
 static void read_and_give(struct ring *ring, const struct chunk *chunk) {
     struct error err = {0};
     enum status status = chunk_read(chunk, &err);

@@ -28,9 +28,10 @@
 
 #define URING_STACK_BYTES ((size_t)512 << 10)
 #define URING_FILES_MAX 64u /* registered; others are read by their plain descriptor */
-#define URING_BUFFER_BYTES_MAX ((size_t)1 << 30) /* of one registered buffer: the kernel's limit   \
-                                                  */
-#define URING_BUSY_NS 1000000                    /* pause when the kernel has no room for more */
+#define URING_BUFFER_BYTES_MAX                                                                     \
+    ((size_t)1 << 30)         /* of one registered buffer: the kernel's limit                      \
+                               */
+#define URING_BUSY_NS 1000000 /* pause when the kernel has no room for more */
 
 struct uring_slot {
     struct chunk chunk;

@@ -71,13 +71,15 @@ void rates_decide(const struct model *model, const struct settings *settings, st
     struct probe_record probe;
     struct rate_record rate;
     char key[KEY_BYTES];
-    bool has_probe = get_probe(model, settings, &probe);
+    bool has_probe =
+        get_probe(model, settings, &probe) && ring_method_try(probe.method, NULL) == SL_OK;
     plan->reader = is_auto(settings) ? NULL : ring_method_find(settings->reader);
     plan->chunk_bytes = (size_t)settings->chunk_bytes;
     plan->depth = (size_t)settings->depth;
     plan->read_bytes_per_second = ASSUMED_READ_RATE;
     snprintf(plan->rate_source, sizeof plan->rate_source, "not measured yet: assumed");
-    /* Chunk and depth belong to the method that they were found for. */
+    /* A record may come from a kernel that had io_uring. Chunk and depth belong to the method that
+     * they were found for. */
     if (has_probe && (plan->reader == NULL || plan->reader == probe.method)) {
         plan->reader = probe.method;
         if (plan->chunk_bytes == 0 && plan->depth == 0) {
