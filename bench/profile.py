@@ -24,7 +24,8 @@ from pathlib import Path
 # By object file, first match; the functions named go before their files.
 FUNCTIONS = {"lanes_argmax": "sampling", "argmax_item": "sampling", "cpu_argmax": "sampling", "select_item": "sampling"}
 FILES = [("backend/cpu/avx2_decode", "decoding"), ("backend/cpu/avx512_decode", "decoding"), ("tensor/", "decoding"),
-         ("attention", "attention"), ("backend/cpu/product", "products"), ("_panel", "products"), ("_few", "products"),
+         ("attention", "attention"), ("backend/cpu/attend", "attention"), ("backend/cpu/product", "products"),
+         ("backend/cpu/panels", "products"), ("_panel", "products"), ("_few", "products"),
          ("bf16", "products"), ("amx", "products"), ("backend/", "norms and the like"), ("model/rope", "norms and the like"),
          ("engine/sample", "sampling"), ("base/team", "idle")]
 PARTS = ["products", "decoding", "attention", "norms and the like", "sampling", "idle", "other"]
