@@ -32,6 +32,7 @@ static const struct {
     {"clip_qkv", NAN, 0},
     {"no_rope_layers", NAN, 0},
     {"attention_chunk_size", NAN, 0},
+    {"dual_chunk_attention_config", NAN, 0},
     {"num_experts", 0, 0},
     {"q_lora_rank", NAN, 0},
     {"kv_lora_rank", NAN, 0},

@@ -94,6 +94,8 @@ static void settings_of_another_family_are_refused_by_name(void **state) {
         {"llama", ",\"use_qk_norm\":true", "use_qk_norm"},
         {"llama", ",\"use_parallel_residual\":true", "use_parallel_residual"},
         {"llama", ",\"attention_chunk_size\":8192", "attention_chunk_size"},
+        {"qwen2", ",\"dual_chunk_attention_config\":{\"chunk_size\":262144}",
+         "dual_chunk_attention_config"},
         {"mistral", ",\"final_logit_softcapping\":30", "final_logit_softcapping"},
         {"qwen2", ",\"embedding_multiplier\":12", "embedding_multiplier"},
         {"granite", ",\"shared_expert_intermediate_size\":8", "shared_expert_intermediate_size"},
