@@ -164,6 +164,14 @@ static void engine_choose(struct engine *engine, size_t column, struct sample_sc
     sample_logprobs(scratch, id, &entry->logprob, entry->top, seq->logprobs_count);
 }
 
+/* Whether any row of the pass needs more than the best token: else waking the team is in vain. */
+static bool engine_pass_needs_logits(const struct engine *engine) {
+    for (size_t i = 0; i < engine->pass.logit_count; i++)
+        if (engine_needs_logits(engine->pass.logit_seqs[i]))
+            return true;
+    return false;
+}
+
 /* Every sampler_count-th column, each with logits of its own to look at. */
 static void engine_choose_some(void *ctx, size_t item, size_t worker) {
     struct engine *engine = ctx;
@@ -247,7 +255,8 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
     engine->step->is_last_pass = !has_more && engine_is_last(engine);
     TRY(pass_run(&engine->pass, &engine->sched, &engine->kv, engine->step, err));
     engine_count_reads(engine, &report->reads);
-    team_run(engine->backend->team, engine_choose_some, engine, engine->sampler_count);
+    if (engine_pass_needs_logits(engine))
+        team_run(engine->backend->team, engine_choose_some, engine, engine->sampler_count);
     for (size_t i = 0; i < engine->pass.logit_count; i++) {
         bool has_ended;
         TRY(engine_push(engine, i, &has_ended, err));
