@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* A reader needs little stack; the default would ask for 8 MB of address space each. */
-#define POOL_STACK_BYTES ((size_t)512 << 10)
+#define READER_STACK_BYTES ((size_t)512 << 10)
 
 static const struct ring_method *const ring_methods[] = {
     &ring_method_pool,
@@ -36,6 +36,24 @@ enum status ring_method_try(const struct ring_method *method, struct error *err)
     enum status status = ring_new(&options, &ring, err);
     ring_free(ring);
     return status;
+}
+
+int ring_thread_start(pthread_t *thread, void *(*work)(void *), void *ctx) {
+    pthread_attr_t attr;
+    sigset_t all, before;
+    if (fault_hit(SL_FAULT_THREAD))
+        return EAGAIN;
+    int number = pthread_attr_init(&attr);
+    if (number != 0)
+        return number;
+    sigfillset(&all);
+    must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    number = pthread_attr_setstacksize(&attr, READER_STACK_BYTES);
+    if (number == 0)
+        number = pthread_create(thread, &attr, work, ctx);
+    must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    pthread_attr_destroy(&attr);
+    return number;
 }
 
 static void read_and_give(struct ring *ring, const struct chunk *chunk) {
@@ -72,7 +90,6 @@ const struct ring_method ring_method_sync = {
 /* pool */
 
 struct pool {
-    struct ring *ring;
     size_t count; /* threads running */
     pthread_t threads[];
 };
@@ -83,21 +100,6 @@ static void *pool_reader(void *ctx) {
     while (ring_take(ring, true, &chunk))
         read_and_give(ring, &chunk);
     return NULL;
-}
-
-/* Signals go to the threads that handle them: readers block all. 0 or an errno value. */
-static int start_reader(struct pool *pool, const pthread_attr_t *attr) {
-    if (fault_hit(SL_FAULT_THREAD))
-        return EAGAIN;
-    sigset_t all, before;
-    sigfillset(&all);
-    int number = pthread_sigmask(SIG_SETMASK, &all, &before);
-    must(number == 0);
-    number = pthread_create(&pool->threads[pool->count], attr, pool_reader, pool->ring);
-    must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    if (number == 0)
-        pool->count++;
-    return number;
 }
 
 static void pool_stop(void *state) {
@@ -112,17 +114,12 @@ static enum status pool_start(struct ring *ring, size_t depth, void **state, str
     struct pool *pool = mem_new(1, bytes);
     if (pool == NULL)
         return error_memory(err, bytes, "reader threads");
-    pool->ring = ring;
     *state = pool; /* on failure too: stop joins the readers that did start */
-    pthread_attr_t attr;
-    int number = pthread_attr_init(&attr);
-    bool has_attr = number == 0;
-    if (has_attr)
-        number = pthread_attr_setstacksize(&attr, POOL_STACK_BYTES);
-    while (number == 0 && pool->count < depth)
-        number = start_reader(pool, &attr);
-    if (has_attr)
-        pthread_attr_destroy(&attr);
+    int number = 0;
+    while (number == 0 && pool->count < depth) {
+        number = ring_thread_start(&pool->threads[pool->count], pool_reader, ring);
+        pool->count += number == 0;
+    }
     if (number == 0)
         return SL_OK;
     char reason[128];

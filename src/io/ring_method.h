@@ -9,6 +9,7 @@
 
 #include "io/ring.h"
 
+#include <pthread.h>
 #include <sys/uio.h>
 
 /* One pread: a part of the window around a read. */
@@ -46,6 +47,10 @@ void ring_give(struct ring *ring, const struct chunk *chunk, enum status status,
 
 /* The ring's slabs, for a method that tells the kernel of them: how many there are. */
 size_t ring_slabs(const struct ring *ring, struct iovec slabs[SL_RING_SLABS_MAX]);
+
+/* Starts a thread of a method, with little stack and all signals blocked: they go to the threads
+ * that handle them. Passes SL_FAULT_THREAD. 0 or an errno value. */
+int ring_thread_start(pthread_t *thread, void *(*work)(void *), void *ctx);
 
 /* Reads a chunk with pread, once more if it fails. The message names file, offset, bytes, reason.
  * Behind a buffered read the page cache is dropped. */

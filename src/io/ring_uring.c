@@ -19,14 +19,11 @@
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#define URING_STACK_BYTES ((size_t)512 << 10)
 #define URING_FILES_MAX 64u /* registered; others are read by their plain descriptor */
 #define URING_BUFFER_BYTES_MAX                                                                     \
     ((size_t)1 << 30)         /* of one registered buffer: the kernel's limit                      \
@@ -200,26 +197,6 @@ static void register_all(struct uring *uring) {
     uring->has_file_table = io_uring_register_files_sparse(&uring->io, URING_FILES_MAX) == 0;
 }
 
-/* Signals go to the threads that handle them: this one blocks all. 0 or an errno value. */
-static int start_thread(struct uring *uring) {
-    if (fault_hit(SL_FAULT_THREAD))
-        return EAGAIN;
-    pthread_attr_t attr;
-    int number = pthread_attr_init(&attr);
-    if (number != 0)
-        return number;
-    sigset_t all, before;
-    sigfillset(&all);
-    must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    number = pthread_attr_setstacksize(&attr, URING_STACK_BYTES);
-    if (number == 0)
-        number = pthread_create(&uring->thread, &attr, uring_reader, uring);
-    must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    pthread_attr_destroy(&attr);
-    uring->has_thread = number == 0;
-    return number;
-}
-
 static enum status uring_start(struct ring *ring, size_t depth, void **state, struct error *err) {
     char reason[128];
     struct uring *uring = mem_new(1, sizeof *uring);
@@ -243,7 +220,8 @@ static enum status uring_start(struct ring *ring, size_t depth, void **state, st
         return error_set(err, SL_ERR_ENV, "--reader uring: no event descriptor: %s",
                          strerror_r(errno, reason, sizeof reason));
     register_all(uring);
-    number = start_thread(uring);
+    number = ring_thread_start(&uring->thread, uring_reader, uring);
+    uring->has_thread = number == 0;
     if (number != 0)
         return error_set(err, SL_ERR_ENV, "cannot start the uring reader's thread: %s",
                          strerror_r(number, reason, sizeof reason));
