@@ -53,6 +53,15 @@ static uint64_t hash_mix(uint64_t value) {
     return value ^ (value >> 32);
 }
 
+struct str str_last_part(struct str path) {
+    while (path.len > 1 && path.data[path.len - 1] == '/')
+        path.len--;
+    size_t begin = path.len;
+    while (begin > 0 && path.data[begin - 1] != '/')
+        begin--;
+    return str_cut(path, begin, path.len);
+}
+
 uint64_t str_hash(struct str s) {
     uint64_t hash = 0x9E3779B97F4A7C15u ^ s.len;
     size_t at = 0;

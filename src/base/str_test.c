@@ -269,6 +269,14 @@ static void cleaned_text_is_safe_on_a_terminal(void **state) {
     assert_string_equal(text, "a?[31m??\xc3\xa4?\xf0\x9f\x98\x80?");
 }
 
+static void the_last_part_of_a_path_is_behind_its_last_slash(void **state) {
+    (void)state;
+    static const char *const paths[][2] = {{"a", "a"},  {"a/b", "b"}, {"/a/b//", "b"},
+                                           {"a/", "a"}, {"/", ""},    {"", ""}};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        assert_true(str_is(str_last_part(str_from(paths[i][0])), paths[i][1]));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_compare_by_length_and_bytes),
@@ -285,6 +293,7 @@ int main(void) {
         cmocka_unit_test(valid_length_stops_at_the_first_bad_byte),
         cmocka_unit_test(open_tail_is_what_more_bytes_could_complete),
         cmocka_unit_test(cleaned_text_is_safe_on_a_terminal),
+        cmocka_unit_test(the_last_part_of_a_path_is_behind_its_last_slash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,16 +125,9 @@ static enum status add_hashed(struct job *job, const char *name, const char *wha
     return fingerprint_add(&job->fingerprint, str_from(name), str_from(text), err);
 }
 
-/* A slash at the end of the path does not count. */
 static void name_model(struct job *job) {
-    struct str path = str_from(job->model->path);
-    while (path.len > 1 && path.data[path.len - 1] == '/')
-        path.len--;
-    size_t begin = path.len;
-    while (begin > 0 && path.data[begin - 1] != '/')
-        begin--;
-    path = str_cut(path, begin, path.len);
-    snprintf(job->model_name, sizeof job->model_name, "%.*s", STR_ARG(path));
+    struct str name = str_last_part(str_from(job->model->path));
+    snprintf(job->model_name, sizeof job->model_name, "%.*s", STR_ARG(name));
 }
 
 /* What is known of the job without a look at its rows; options are the caller's to add. */

@@ -35,26 +35,12 @@ static bool is_auto(const struct settings *settings) {
 
 /* The model by its name and size, not by its path: the same files elsewhere on the drive are as
  * fast. */
-static void rate_key(const struct model *model, const struct plan *plan, char key[KEY_BYTES]) {
-    char drive[SL_DRIVE_NAME_BYTES];
-    size_t end = strlen(model->path);
-    while (end > 1 && model->path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && model->path[begin - 1] != '/')
-        begin--;
-    record_drive(first_file(model), drive);
+static void rate_key(const struct model *model, const struct plan *plan, const char *drive,
+                     char key[KEY_BYTES]) {
+    struct str name = str_last_part(str_from(model->path));
     snprintf(key, KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels, %zu threads, drive %s",
-             (int)(end - begin < 200 ? end - begin : 200), model->path + begin,
-             (unsigned long long)plan->weights_bytes, plan->precision, plan->kernels, plan->threads,
-             drive);
-}
-
-static bool get_probe(const struct model *model, const struct settings *settings,
-                      struct probe_record *out) {
-    char drive[SL_DRIVE_NAME_BYTES];
-    record_drive(first_file(model), drive);
-    return record_get_probe(settings->home, drive, out);
+             STR_ARG(name), (unsigned long long)plan->weights_bytes, plan->precision, plan->kernels,
+             plan->threads, drive);
 }
 
 static void tell_probe(const struct probe_record *record, char *text, size_t size) {
@@ -70,9 +56,10 @@ static void tell_probe(const struct probe_record *record, char *text, size_t siz
 void rates_decide(const struct model *model, const struct settings *settings, struct plan *plan) {
     struct probe_record probe;
     struct rate_record rate;
-    char key[KEY_BYTES];
-    bool has_probe =
-        get_probe(model, settings, &probe) && ring_method_try(probe.method, NULL) == SL_OK;
+    char key[KEY_BYTES], drive[SL_DRIVE_NAME_BYTES];
+    record_drive(first_file(model), drive);
+    bool has_probe = record_get_probe(settings->home, drive, &probe) &&
+                     ring_method_try(probe.method, NULL) == SL_OK;
     plan->reader = is_auto(settings) ? NULL : ring_method_find(settings->reader);
     plan->chunk_bytes = (size_t)settings->chunk_bytes;
     plan->depth = (size_t)settings->depth;
@@ -91,7 +78,7 @@ void rates_decide(const struct model *model, const struct settings *settings, st
         plan->read_bytes_per_second = probe.sustained_bytes_per_second;
         tell_probe(&probe, plan->rate_source, sizeof plan->rate_source);
     }
-    rate_key(model, plan, key);
+    rate_key(model, plan, drive, key);
     if (settings->home == NULL || !record_get_rate(settings->home, key, &rate))
         return;
     plan->read_bytes_per_second = rate.bytes_per_second;
@@ -102,6 +89,7 @@ void rates_decide(const struct model *model, const struct settings *settings, st
 bool rates_want_probe(const struct model *model, const struct settings *settings,
                       const struct plan *plan) {
     struct probe_record probe;
+    char drive[SL_DRIVE_NAME_BYTES];
     if (plan->slab_count == 0 || settings->home == NULL || !is_auto(settings) ||
         settings->chunk_bytes > 0 || settings->depth > 0)
         return false;
@@ -109,7 +97,8 @@ bool rates_want_probe(const struct model *model, const struct settings *settings
         return false;
     if (plan->base_bytes + SL_PROBE_BYTES_MAX > plan->budget_bytes - plan->margin_bytes)
         return false;
-    return !get_probe(model, settings, &probe) ||
+    record_drive(first_file(model), drive);
+    return !record_get_probe(settings->home, drive, &probe) ||
            clock_wall_seconds() - probe.date > (int64_t)SL_PROBE_DAYS * DAY_SECONDS;
 }
 
@@ -138,11 +127,12 @@ void rates_learn(const struct model *model, const struct settings *settings,
                  const struct plan *plan, uint64_t bytes_per_second) {
     struct rate_record record = {0};
     struct error why = {0};
-    char key[KEY_BYTES];
+    char key[KEY_BYTES], drive[SL_DRIVE_NAME_BYTES];
     if (plan->slab_count == 0 || settings->home == NULL || bytes_per_second == 0 ||
         plan->weights_bytes < SL_RATE_BYTES_LEAST || !is_direct(model))
         return;
-    rate_key(model, plan, key);
+    record_drive(first_file(model), drive);
+    rate_key(model, plan, drive, key);
     (void)record_get_rate(settings->home, key, &record);
     record.bytes_per_second = bytes_per_second;
     record.date = clock_wall_seconds();
