@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/options.h"
 #include "io/probe.h"
+#include "io/save.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "plan/record.h"
@@ -46,14 +47,13 @@ static int fill_scratch(int fd) {
     int number = words == NULL ? ENOMEM : 0;
     for (uint64_t done = 0; number == 0 && done < SCRATCH_BYTES;) {
         fill_random(words, SCRATCH_WRITE_BYTES / sizeof *words, &seed);
-        ssize_t got = write(fd, words, SCRATCH_WRITE_BYTES);
-        number = got >= 0 ? 0 : errno == EINTR ? 0 : errno;
-        done += got > 0 ? (uint64_t)got : 0;
+        number = file_write_all(fd, (struct str){(const char *)words, SCRATCH_WRITE_BYTES});
+        done += SCRATCH_WRITE_BYTES;
         if (signals_should_stop())
             number = ECANCELED;
     }
     mem_free(words);
-    return number == 0 && fsync(fd) != 0 ? errno : number;
+    return number == 0 ? file_sync(fd) : number;
 }
 
 static enum status make_scratch(const char *folder, struct file **out, struct error *err) {

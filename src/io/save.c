@@ -31,8 +31,7 @@ static int make_folders(char *path) {
     return 0;
 }
 
-/* 0, or errno. */
-static int write_text(int fd, struct str text) {
+int file_write_all(int fd, struct str text) {
     for (size_t done = 0; done < text.len;) {
         ssize_t got = -1;
         if (fault_hit(SL_FAULT_WRITE))
@@ -45,6 +44,10 @@ static int write_text(int fd, struct str text) {
             return got < 0 ? errno : ENOSPC;
         done += (size_t)got;
     }
+    return 0;
+}
+
+int file_sync(int fd) {
     if (fault_hit(SL_FAULT_SYNC))
         return EIO;
     return fsync(fd) == 0 ? 0 : errno;
@@ -59,7 +62,9 @@ enum status file_save(const char *path, struct str text, struct error *err) {
     int fd = number == 0 ? mkostemp(beside, O_CLOEXEC) : -1;
     if (fd < 0)
         return fail(path, number != 0 ? number : errno, err);
-    number = write_text(fd, text);
+    number = file_write_all(fd, text);
+    if (number == 0)
+        number = file_sync(fd);
     if (number == 0 && fchmod(fd, 0644) != 0)
         number = errno;
     if (close(fd) != 0 && number == 0)

@@ -9,10 +9,10 @@
  * earlier run has written is told by the journal and compared, never trusted. */
 #include "job/sink.h"
 
-#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/file.h"
+#include "io/save.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -212,34 +212,10 @@ enum status sink_begin(struct sink *sink, size_t row_count, struct error *err) {
     return SL_OK;
 }
 
-static ssize_t write_once(int fd, const char *data, size_t bytes) {
-    if (fault_hit(SL_FAULT_WRITE)) {
-        errno = ENOSPC;
-        return -1;
-    }
-    return write(fd, data, bytes);
-}
-
-/* All of text at the file's position; 0, or errno. A whole line goes out in one write unless the
- * system takes less. */
-static int write_all(int fd, struct str text) {
-    for (size_t done = 0; done < text.len;) {
-        ssize_t got = write_once(fd, text.data + done, text.len - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return errno;
-        if (got == 0)
-            return ENOSPC;
-        done += (size_t)got;
-    }
-    return 0;
-}
-
 static enum status write_file(struct sink *sink, struct str line, struct error *err) {
     int number = lseek(sink->fd, (off_t)sink->end, SEEK_SET) < 0 ? errno : 0;
     if (number == 0)
-        number = write_all(sink->fd, line);
+        number = file_write_all(sink->fd, line);
     if (number == 0)
         return SL_OK;
     if (ftruncate(sink->fd, (off_t)sink->end) !=
@@ -254,7 +230,7 @@ enum status sink_write(struct sink *sink, size_t index, struct str line, struct 
     if (sink->is_file) {
         TRY(write_file(sink, line, err));
     } else {
-        int number = write_all(sink->fd, line);
+        int number = file_write_all(sink->fd, line);
         if (number == EPIPE) /* the reader has had enough, as `head` has */
             return error_set(err, SL_ERR_STOPPED, "%s", "");
         if (number != 0)
@@ -426,18 +402,12 @@ static int copy_line(const struct sink *sink, const struct place *place, int to,
             continue;
         if (got <= 0)
             return got < 0 ? errno : EIO;
-        int number = write_all(to, (struct str){buffer, (size_t)got});
+        int number = file_write_all(to, (struct str){buffer, (size_t)got});
         if (number != 0)
             return number;
         done += (uint64_t)got;
     }
     return 0;
-}
-
-static int sync_fd(int fd) {
-    if (fault_hit(SL_FAULT_SYNC))
-        return EIO;
-    return fsync(fd) == 0 ? 0 : errno;
 }
 
 /* The rename itself must survive a power cut. Folders that cannot be opened or synced are left. */
@@ -464,7 +434,7 @@ static int fill_ordered(const struct sink *sink, int to) {
     for (size_t i = 0; number == 0 && i < sink->row_count; i++)
         number = copy_line(sink, &sink->places[i], to, buffer);
     if (number == 0)
-        number = sync_fd(to);
+        number = file_sync(to);
     mem_free(buffer);
     return number;
 }
@@ -499,7 +469,7 @@ enum status sink_finish(struct sink *sink, struct error *err) {
         return SL_OK;
     if (sink->keeps_input_order && !sink->is_in_order && !is_ordered(sink))
         return order_lines(sink, err);
-    int number = sync_fd(sink->fd);
+    int number = file_sync(sink->fd);
     return number == 0 ? SL_OK : fail(sink, "results cannot be written", number, err);
 }
 
