@@ -18,31 +18,14 @@ static void need(const char *kernels) {
     }
 }
 
-static size_t random_columns(enum dtype dtype, uint64_t *state) {
-    size_t block = dtype_get(dtype)->block_values;
-    return block * (1 + parity_below(state, block == 1 ? 600 : 600 / block + 1));
-}
-
 /* x may have more features than the backends were told: then they go slice by slice. */
 static void compare_product(enum dtype dtype, bool is_special, struct backend *a, struct backend *b,
                             uint64_t *state) {
     size_t rows = 1 + parity_below(state, parity_below(state, 8) ? 20 : 140);
-    size_t columns = random_columns(dtype, state), tokens = 1 + parity_below(state, 40);
+    size_t tokens = 1 + parity_below(state, 40);
     if (parity_below(state, 3) == 0)
         tokens = 1 + parity_below(state, 5);
-    struct view w = parity_weights(dtype, rows, columns, is_special, state);
-    struct act x = parity_act(columns, tokens, state);
-    struct act one = parity_act(rows + 3, tokens, state), two = parity_act(rows + 3, tokens, state);
-    if (is_special)
-        parity_fill(&x, parity_special, state);
-    memcpy(two.data, one.data, act_floats(rows + 3, tokens) * sizeof(float));
-    a->ops->product(a, &w, &x, &one, 2); /* features 0, 1 and the last stay as they are */
-    b->ops->product(b, &w, &x, &two, 2);
-    parity_assert_acts(&one, &two, dtype_get(dtype)->name);
-    act_release(&x);
-    act_release(&one);
-    act_release(&two);
-    parity_weights_free(&w);
+    parity_product(dtype, is_special, rows, tokens, (struct backend *[]){a, b}, state);
 }
 
 static void compare_with_reference(const char *kernels, bool is_special, uint64_t seed) {

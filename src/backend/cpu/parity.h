@@ -245,4 +245,29 @@ static inline void parity_weights_free(const struct view *w) {
     test_free((void *)(uintptr_t)(w->data - 1));
 }
 
+static inline size_t parity_columns(enum dtype dtype, uint64_t *state) {
+    size_t block = dtype_get(dtype)->block_values;
+    return block * (1 + parity_below(state, block == 1 ? 600 : 600 / block + 1));
+}
+
+/* One random product of rows x columns by both backends. */
+static inline void parity_product(enum dtype dtype, bool is_special, size_t rows, size_t tokens,
+                                  struct backend *backends[2], uint64_t *state) {
+    size_t columns = parity_columns(dtype, state);
+    struct view w = parity_weights(dtype, rows, columns, is_special, state);
+    struct act x = parity_act(columns, tokens, state);
+    struct act one = parity_act(rows + 3, tokens, state), two = parity_act(rows + 3, tokens, state);
+    if (is_special)
+        parity_fill(&x, parity_special, state);
+    memcpy(two.data, one.data, act_floats(rows + 3, tokens) * sizeof(float));
+    /* Features 0, 1 and the last stay as they are. */
+    backends[0]->ops->product(backends[0], &w, &x, &one, 2);
+    backends[1]->ops->product(backends[1], &w, &x, &two, 2);
+    parity_assert_acts(&one, &two, dtype_get(dtype)->name);
+    act_release(&x);
+    act_release(&one);
+    act_release(&two);
+    parity_weights_free(&w);
+}
+
 #endif

@@ -53,17 +53,17 @@ __attribute__((target("avx2,fma"))) static float run_avx2(size_t steps) {
     return _mm256_cvtss_f32(sum);
 }
 
+#define BEGIN(I) __m512 chain##I = _mm512_set1_ps((float)I);
+#define END(I) sum = _mm512_add_ps(sum, chain##I);
+
 __attribute__((target("avx512f"))) static float run_avx512(size_t steps) {
     __m512 x = _mm512_set1_ps(FACTOR), y = _mm512_set1_ps(TIMES), sum = y;
-#define BEGIN(I) __m512 chain##I = _mm512_set1_ps((float)I);
 #define STEP(I) chain##I = _mm512_fmadd_ps(x, y, chain##I);
-#define END(I) sum = _mm512_add_ps(sum, chain##I);
     EACH(BEGIN)
     for (size_t step = 0; step < steps; step++) {
         EACH(STEP)
     }
     EACH(END)
-#undef BEGIN
 #undef STEP
     return _mm512_cvtss_f32(sum);
 }
@@ -73,18 +73,18 @@ __attribute__((target("avx512f"))) static float run_avx512(size_t steps) {
 __attribute__((target("avx512f,avx512bf16"))) static float run_bf16(size_t steps) {
     __m512 sum = _mm512_setzero_ps();
     __m512bh x = (__m512bh)_mm512_set1_epi32(BF16_ONE | BF16_ONE << 16), y = x;
-#define BEGIN(I) __m512 chain##I = _mm512_set1_ps((float)I);
 #define STEP(I) chain##I = _mm512_dpbf16_ps(chain##I, x, y);
     EACH(BEGIN)
     for (size_t step = 0; step < steps; step++) {
         EACH(STEP)
     }
     EACH(END)
-#undef BEGIN
 #undef STEP
-#undef END
     return _mm512_cvtss_f32(sum);
 }
+
+#undef BEGIN
+#undef END
 
 /* Intel's architecture instruction set extensions, chapter 3: tiles of 16 rows of 64 bytes. Linux
  * lends their state to a process that asks (arch_prctl, ARCH_REQ_XCOMP_PERM of XTILEDATA); asking

@@ -6,32 +6,15 @@
 enum { CASES = 20 };
 
 /* Columns of about 32 to 600 that the format allows. */
-static size_t random_columns(enum dtype dtype, uint64_t *state) {
-    size_t block = dtype_get(dtype)->block_values;
-    return block * (1 + parity_below(state, block == 1 ? 600 : 600 / block + 1));
-}
-
 static void compare_product(enum dtype dtype, bool is_special, struct backend *a, struct backend *b,
                             uint64_t *state) {
     if (!parity_is_format(dtype))
         return;
     size_t rows = 1 + parity_below(state, parity_below(state, 8) ? 13 : 110);
-    size_t columns = random_columns(dtype, state), tokens = 1 + parity_below(state, 40);
+    size_t tokens = 1 + parity_below(state, 40);
     if (parity_below(state, 3) == 0)
         tokens = 1 + parity_below(state, 8);
-    struct view w = parity_weights(dtype, rows, columns, is_special, state);
-    struct act x = parity_act(columns, tokens, state);
-    struct act one = parity_act(rows + 3, tokens, state), two = parity_act(rows + 3, tokens, state);
-    if (is_special)
-        parity_fill(&x, parity_special, state);
-    memcpy(two.data, one.data, act_floats(rows + 3, tokens) * sizeof(float));
-    a->ops->product(a, &w, &x, &one, 2); /* features 0, 1 and the last stay as they are */
-    b->ops->product(b, &w, &x, &two, 2);
-    parity_assert_acts(&one, &two, dtype_get(dtype)->name);
-    act_release(&x);
-    act_release(&one);
-    act_release(&two);
-    parity_weights_free(&w);
+    parity_product(dtype, is_special, rows, tokens, (struct backend *[]){a, b}, state);
 }
 
 static void compare_products(const struct cpu_kernels *set, bool is_special, int cases) {
@@ -96,7 +79,7 @@ static void compare_decoders(const struct cpu_kernels *set) {
     float expected[600], got[601];
     for (enum dtype dtype = 0; dtype < DTYPE_COUNT; dtype++)
         for (int i = 0; i < 80 && parity_is_format(dtype); i++) {
-            size_t columns = random_columns(dtype, &state);
+            size_t columns = parity_columns(dtype, &state);
             columns = columns > 600 ? 512 : columns;
             struct view w = parity_weights(dtype, 1, columns, true, &state);
             view_decode(&w, 0, 0, columns, expected);
