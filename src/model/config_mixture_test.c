@@ -24,36 +24,7 @@
     "\"v_head_dim\":5"
 #define ROUTED ",\"n_routed_experts\":8,\"moe_intermediate_size\":12"
 
-static enum status read_json(const char *type, const char *more, struct config *out,
-                             struct error *err) {
-    char text[2048];
-    const struct json *tree = NULL;
-    const struct arch *arch = NULL;
-    struct arena arena;
-    struct json_options options = {0};
-    arena_init(&arena);
-    snprintf(text, sizeof text, "{\"model_type\":\"%s\"," SIZES "%s}", type, more);
-    assert_int_equal(json_parse(&arena, str_from(text), &options, &tree, err), SL_OK);
-    enum status status = config_from_json(tree, NULL, "config.json", out, &arch, err);
-    arena_release(&arena);
-    return status;
-}
-
-static struct config read_good(const char *type, const char *more) {
-    struct config config = {0};
-    struct error err = {0};
-    if (read_json(type, more, &config, &err) != SL_OK)
-        fail_msg("%s", err.text);
-    return config;
-}
-
-static void refuses(const char *type, const char *more, const char *word) {
-    struct config config = {0};
-    struct error err = {0};
-    assert_int_equal(read_json(type, more, &config, &err), SL_ERR_ENV);
-    if (strstr(err.text, word) == NULL || strstr(err.text, "config.json") == NULL)
-        fail_msg("\"%s\" does not name %s", err.text, word);
-}
+#include "model/config_for_test.h"
 
 static void each_family_reads_its_experts(void **state) {
     (void)state;

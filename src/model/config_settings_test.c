@@ -21,40 +21,11 @@
     EXPERTS ",\"kv_lora_rank\":8,\"q_lora_rank\":6,\"qk_nope_head_dim\":4,"                        \
             "\"qk_rope_head_dim\":2,\"v_head_dim\":5"
 
-static enum status read(const char *type, const char *more, struct config *out, struct error *err) {
-    char text[2048];
-    const struct json *tree = NULL;
-    const struct arch *arch = NULL;
-    struct json_options options = {0};
-    struct arena arena;
-    arena_init(&arena);
-    snprintf(text, sizeof text, "{\"model_type\":\"%s\"," SIZES "%s}", type, more);
-    assert_int_equal(json_parse(&arena, str_from(text), &options, &tree, err), SL_OK);
-    enum status status = config_from_json(tree, NULL, "config.json", out, &arch, err);
-    arena_release(&arena);
-    return status;
-}
-
-static struct config good(const char *type, const char *more) {
-    struct config config = {0};
-    struct error err = {0};
-    if (read(type, more, &config, &err) != SL_OK)
-        fail_msg("%s %s: %s", type, more, err.text);
-    return config;
-}
+#include "model/config_for_test.h"
 
 static void accepts(const char *type, const char *more) {
-    struct config config = good(type, more);
+    struct config config = read_good(type, more);
     config_release(&config);
-}
-
-static void refuses(const char *type, const char *more, const char *word) {
-    struct config config = {0};
-    struct error err = {0};
-    if (read(type, more, &config, &err) != SL_ERR_ENV)
-        fail_msg("%s with %s is not refused", type, more);
-    if (strstr(err.text, word) == NULL || strstr(err.text, "config.json: ") != err.text)
-        fail_msg("\"%s\" does not name %s", err.text, word);
 }
 
 static void families_without_windows_refuse_them(void **state) {
@@ -140,25 +111,27 @@ static void members_of_the_wrong_kind_are_refused_by_name(void **state) {
 
 static void deepseek_v2_routes_by_softmax(void **state) {
     (void)state;
-    struct config config = good("deepseek_v2", MLA ",\"scoring_func\":\"softmax\",\"n_group\":4,"
-                                                   "\"topk_method\":\"group_limited_greedy\","
-                                                   "\"topk_group\":2,\"routed_scaling_factor\":16");
+    struct config config =
+        read_good("deepseek_v2", MLA ",\"scoring_func\":\"softmax\",\"n_group\":4,"
+                                     "\"topk_method\":\"group_limited_greedy\","
+                                     "\"topk_group\":2,\"routed_scaling_factor\":16");
     assert_string_equal(config.family, "deepseek2");
     assert_true(config.mixture.score == MIXTURE_SOFTMAX && !config.mixture.sums_to_one);
     assert_true(config.mixture.groups == 4 && config.mixture.groups_used == 2);
     assert_true(config.mixture.scale == 16.0f && config.rope.is_interleaved);
     config_release(&config);
-    config = good("deepseek_v2", MLA ",\"topk_method\":\"greedy\",\"n_group\":4,\"topk_group\":2,"
+    config =
+        read_good("deepseek_v2", MLA ",\"topk_method\":\"greedy\",\"n_group\":4,\"topk_group\":2,"
                                      "\"q_lora_rank\":null");
     assert_true(config.mixture.groups == 1 && config.mixture.groups_used == 1);
     config_release(&config);
     refuses("deepseek_v2", MLA ",\"scoring_func\":\"sigmoid\"", "scoring_func");
     refuses("deepseek_v2", MLA ",\"topk_method\":\"noaux_tc\"", "greedy or group_limited_greedy");
     refuses("deepseek_v3", MLA ",\"topk_method\":\"greedy\"", "topk_method");
-    config = good("kimi_k2", MLA ",\"num_nextn_predict_layers\":0");
+    config = read_good("kimi_k2", MLA ",\"num_nextn_predict_layers\":0");
     assert_true(config.mixture.score == MIXTURE_SIGMOID && config.mixture.sums_to_one);
     config_release(&config);
-    config = good("deepseek_v3", MLA ",\"num_nextn_predict_layers\":1");
+    config = read_good("deepseek_v3", MLA ",\"num_nextn_predict_layers\":1");
     assert_int_equal(config.layers, 2);
     assert_int_equal(config.predict_layers, 1);
     config_release(&config);
@@ -177,8 +150,8 @@ static void remarks_in_rope_settings_are_passed_over(void **state) {
 
 static void the_gemmas_read_their_own_members(void **state) {
     (void)state;
-    struct config config = good("gemma2", ",\"hidden_act\":\"gelu\",\"hidden_activation\":"
-                                          "\"gelu_pytorch_tanh\"");
+    struct config config = read_good("gemma2", ",\"hidden_act\":\"gelu\",\"hidden_activation\":"
+                                               "\"gelu_pytorch_tanh\"");
     assert_int_equal(config.activation, ACTIVATION_GELU_TANH);
     assert_int_equal(config.head_dim, 256); /* the class's, whatever hidden_size is */
     config_release(&config);
