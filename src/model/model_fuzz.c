@@ -3,6 +3,8 @@
  * Any answer will do; a crash, a leak or bytes outside a tensor will not. */
 #include "model/model.h"
 
+#include "weights/folder_for_fuzz.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,32 +16,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char place[64];
-
-static const char *path_of(const char *name) {
-    static char path[200];
-    snprintf(path, sizeof path, "%s/%s", place, name);
-    return path;
-}
-
-static void put_file(const char *name, const uint8_t *bytes, size_t len) {
-    int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    must(fd >= 0);
-    must(write(fd, bytes, len) == (ssize_t)len);
-    close(fd);
-}
-
 static void remove_folder(void) {
     unlink(path_of("config.json"));
     unlink(path_of("model.safetensors"));
     unlink(path_of(MODEL_NAME));
-    rmdir(place);
+    rmdir(fuzz_folder);
 }
 
 static void make_folder(void) {
-    snprintf(place, sizeof place, "%s/sluice-fuzz-XXXXXX",
+    snprintf(fuzz_folder, sizeof fuzz_folder, "%s/sluice-fuzz-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    must(mkdtemp(place) != NULL);
+    must(mkdtemp(fuzz_folder) != NULL);
     atexit(remove_folder);
 }
 
@@ -82,7 +69,7 @@ static void walk(const struct model *model) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct model *model;
     struct error err = {0};
-    if (place[0] == '\0')
+    if (fuzz_folder[0] == '\0')
         make_folder();
     bool is_gguf = size >= 4 && memcmp(data, "GGUF", 4) == 0;
     const uint8_t *nul = size > 0 ? memchr(data, '\0', size) : NULL;
@@ -95,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     char path[200];
-    snprintf(path, sizeof path, "%s", is_gguf ? path_of(MODEL_NAME) : place);
+    snprintf(path, sizeof path, "%s", is_gguf ? path_of(MODEL_NAME) : fuzz_folder);
     if (model_open(path, MODEL_ALL, &model, &err) == SL_OK) {
         walk(model);
         model_close(model);

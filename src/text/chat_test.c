@@ -10,30 +10,7 @@
 
 #include <cmocka.h>
 
-static struct arena arena;
-static struct error err;
-static struct buf out;
-
-static int begin(void **state) {
-    (void)state;
-    arena_init(&arena);
-    buf_init(&out);
-    err = (struct error){0};
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    arena_release(&arena);
-    buf_release(&out);
-    return 0;
-}
-
-static const struct json *tree(const char *text) {
-    const struct json *json = NULL;
-    assert_int_equal(json_parse(&arena, str_from(text), NULL, &json, &err), SL_OK);
-    return json;
-}
+#include "text/tree_for_test.h"
 
 /* Renders a request into `out`, which is emptied first. */
 static enum status render(const char *source, const struct chat_request *request, bool is_run) {

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "text/tokenizer_for_test.h"
+#include "text/tree_for_test.h"
 
 /* <s> 20 and <e> 21 are special, <t> 22 is not, <s><e> 23 is special. */
 #define SPECIAL(id, text, more)                                                                    \
@@ -24,32 +25,6 @@ static const struct toy toy = {
     .added = "[" SPECIAL(20, "<s>", RAW_SPECIAL) "," SPECIAL(21, "<e>", RAW_SPECIAL) "," SPECIAL(
         22, "<t>", "\"normalized\":false,\"special\":false") "," SPECIAL(23, "<s><e>",
                                                                          RAW_SPECIAL) "]"};
-
-static struct arena arena;
-static struct buf out;
-static struct error err;
-
-static int begin(void **state) {
-    (void)state;
-    arena_init(&arena);
-    buf_init(&out);
-    err = (struct error){0};
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    arena_release(&arena);
-    buf_release(&out);
-    return 0;
-}
-
-static const struct json *tree(const char *text) {
-    const struct json *json = NULL;
-    if (json_parse(&arena, str_from(text), NULL, &json, &err) != SL_OK)
-        fail_msg("%s", err.text);
-    return json;
-}
 
 struct chat {
     const struct toy *toy; /* NULL: the one above */

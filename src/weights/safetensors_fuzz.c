@@ -3,6 +3,8 @@
  * that is not inside its file will not. */
 #include "weights/container.h"
 
+#include "weights/folder_for_fuzz.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,27 +15,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[64];
-
-static const char *path_of(const char *name) {
-    static char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void put_file(const char *name, const void *bytes, size_t len) {
-    int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    must(fd >= 0);
-    must(write(fd, bytes, len) == (ssize_t)len);
-    close(fd);
-}
-
 static void remove_folder(void) {
     unlink(path_of("model.safetensors"));
     unlink(path_of(INDEX_NAME));
     unlink(path_of("model-00001-of-00002.safetensors"));
     unlink(path_of("model-00002-of-00002.safetensors"));
-    rmdir(folder);
+    rmdir(fuzz_folder);
 }
 
 static void make_folder(void) {
@@ -41,9 +28,9 @@ static void make_folder(void) {
         "\x34\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]}}"
         "\1\2\3\4";
     char copy[sizeof shard];
-    snprintf(folder, sizeof folder, "%s/sluice-fuzz-XXXXXX",
+    snprintf(fuzz_folder, sizeof fuzz_folder, "%s/sluice-fuzz-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    must(mkdtemp(folder) != NULL);
+    must(mkdtemp(fuzz_folder) != NULL);
     atexit(remove_folder);
     memcpy(copy, shard, sizeof shard);
     put_file("model-00001-of-00002.safetensors", copy, sizeof shard - 1);
@@ -56,14 +43,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct meta meta;
     struct error err;
     const struct container *container;
-    if (!folder[0])
+    if (!fuzz_folder[0])
         make_folder();
     bool is_index = size > 0 && data[0] == '{';
     unlink(path_of("model.safetensors"));
     put_file(is_index ? INDEX_NAME : "model.safetensors", data, size);
     index_init(&index);
     meta_init(&meta);
-    if (container_open(folder, true, &container, &index, &meta, &err) == SL_OK)
+    if (container_open(fuzz_folder, true, &container, &index, &meta, &err) == SL_OK)
         for (size_t i = 0; i < index.count; i++) {
             const struct tensor *tensor = &index.tensors[i];
             must(tensor->offset + tensor->bytes <= index.files[tensor->file]->bytes);
