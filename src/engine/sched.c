@@ -117,6 +117,17 @@ static void add_pick(struct sched *sched, struct seq *seq, size_t count) {
                             .count = count,
                             .wants_logits = seq->computed + count == seq->token_count};
     sched->pick_tokens += count;
+    if (sched->prefix != NULL)
+        prefix_publish(sched->prefix, seq, seq->computed + count);
+}
+
+/* Who has no room in this pass joins too: the pages are there now. */
+static void pick_prompt(struct sched *sched, struct seq *seq) {
+    if (sched->prefix != NULL)
+        prefix_join(sched->prefix, seq);
+    size_t room = sched->limits.pass_tokens - sched->pick_tokens;
+    if (room > 0)
+        add_pick(sched, seq, smaller(pending(seq), room));
 }
 
 void sched_pick(struct sched *sched) {
@@ -130,11 +141,9 @@ void sched_pick(struct sched *sched) {
             sched->turn = at + 1;
         }
     }
-    for (size_t i = 0; i < count && sched->pick_tokens < room; i++) {
-        size_t wanted = pending(sched->live[i]), left = room - sched->pick_tokens;
-        if (wanted > 1)
-            add_pick(sched, sched->live[i], wanted < left ? wanted : left);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (pending(sched->live[i]) > 1)
+            pick_prompt(sched, sched->live[i]);
     must(count == 0 || sched->pick_tokens > 0);
     must(sched->pick_tokens <= room);
 }

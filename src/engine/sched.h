@@ -10,7 +10,7 @@
 #ifndef SLUICE_ENGINE_SCHED_H
 #define SLUICE_ENGINE_SCHED_H
 
-#include "engine/seq.h"
+#include "engine/prefix.h"
 
 struct sched_limits {
     size_t batch_max;   /* rows at once */
@@ -29,7 +29,8 @@ struct sched_pick {
 
 struct sched {
     struct sched_limits limits;
-    struct seq **live; /* [batch_max], in order of admission */
+    struct prefix *prefix; /* NULL: rows share nothing */
+    struct seq **live;     /* [batch_max], in order of admission */
     size_t live_count;
     size_t pages_promised; /* to all live rows */
     /* Of windowed layers: pages of windows, and how many more the rows have in all. */

@@ -18,6 +18,14 @@ struct seq_pages {
     size_t first, count;
 };
 
+/* The row's first blocks of 16 tokens that the index of prefixes knows (prefix.h). */
+struct seq_chain {
+    uint64_t kind; /* rows of different kinds share nothing: their positions turn otherwise */
+    uint64_t name; /* of the last block */
+    size_t count;
+    bool is_apart; /* no later block gets in: the index has it from another row */
+};
+
 struct token_logprobs {
     uint32_t id;
     float logprob;
@@ -34,6 +42,7 @@ struct seq {
     size_t computed;    /* tokens whose keys and values are in the pages */
     struct seq_pages pages[KV_GROUPS];
     size_t pages_cap; /* pages for prompt_count + max_tokens positions */
+    struct seq_chain chain;
     struct sampling sampling;
     size_t logprobs_count; /* best tokens asked for; 0 with wants_logprobs: the picked one alone */
     bool wants_logprobs;
@@ -66,6 +75,10 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
 void seq_free(struct seq *seq, struct kv *kv); /* gives its pages back; accepts NULL */
 /* Takes the pages that positions below `end` lack, in each group; false when there are none. */
 bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end);
+/* Gives all pages back: nothing of the row is computed any more. */
+void seq_give_pages(struct seq *seq, struct kv *kv);
+/* The first page of windowed layers that a token at that position sees. */
+size_t seq_window_page(const struct kv *kv, size_t position);
 /* Gives back the pages of windowed layers that no token from `computed` on sees. */
 void seq_trim_pages(struct seq *seq, struct kv *kv);
 static inline const uint32_t *seq_answer(const struct seq *seq) {
