@@ -5,7 +5,8 @@
  * 2. A window_page is held or kept and wanted, and window_blocks leads back to the block.
  * 3. Names grow and are never given twice, so a block whose parent was lost is merely out of reach:
  *    the same tokens computed again get another name.
- * 4. A row holds the blocks of its chain, but those that its window has passed. */
+ * 4. Between passes a row holds the pages of the blocks of its chain, as many as it has computed,
+ *    but those that its window has passed. */
 #include "engine/prefix.h"
 
 #include "base/mem.h"
@@ -180,8 +181,7 @@ static void hold_path(const struct prefix *prefix, struct seq *seq, size_t count
 }
 
 void prefix_join(struct prefix *prefix, struct seq *seq) {
-    if (seq->chain.is_apart || seq->computed / SL_PAGE_TOKENS != seq->chain.count)
-        return;
+    must(seq->chain.count == seq->computed / SL_PAGE_TOKENS);
     size_t count = reach(prefix, seq, follow(prefix, seq));
     if (count == 0)
         return;
@@ -197,6 +197,14 @@ void prefix_join(struct prefix *prefix, struct seq *seq) {
 
 /* ---- publishing */
 
+static void set_window_page(struct prefix *prefix, uint32_t block, uint32_t page) {
+    must(page != SL_PAGE_GONE);
+    must(prefix->window_blocks[page] == SL_PAGE_GONE);
+    prefix->blocks[block].window_page = page;
+    prefix->window_blocks[page] = block;
+    kv_want(prefix->kv, KV_WINDOW, page, true);
+}
+
 static void add_block(struct prefix *prefix, struct seq *seq, const struct prefix_key *key) {
     size_t at = seq->chain.count;
     uint32_t page = seq->pages[prefix->home].numbers[at];
@@ -208,13 +216,8 @@ static void add_block(struct prefix *prefix, struct seq *seq, const struct prefi
         .key = *key, .name = prefix->name_next++, .window_page = SL_PAGE_GONE, .next = *bucket};
     *bucket = page;
     kv_want(prefix->kv, prefix->home, page, true);
-    if (prefix->has_windows) {
-        block->window_page = seq->pages[KV_WINDOW].numbers[at];
-        must(block->window_page != SL_PAGE_GONE);
-        must(prefix->window_blocks[block->window_page] == SL_PAGE_GONE);
-        prefix->window_blocks[block->window_page] = page;
-        kv_want(prefix->kv, KV_WINDOW, block->window_page, true);
-    }
+    if (prefix->has_windows)
+        set_window_page(prefix, page, seq->pages[KV_WINDOW].numbers[at]);
     prefix->block_count++;
     seq->chain.count++;
     seq->chain.name = block->name;
@@ -223,15 +226,48 @@ static void add_block(struct prefix *prefix, struct seq *seq, const struct prefi
 void prefix_publish(struct prefix *prefix, struct seq *seq, size_t end) {
     size_t full = end / SL_PAGE_TOKENS;
     must(end <= seq->token_count);
-    if (seq->chain.is_apart || seq->chain.count >= full)
+    if (seq->chain.count >= full)
         return;
     must(seq_take_pages(seq, prefix->kv, end));
     while (seq->chain.count < full) {
         struct prefix_key key = key_at(seq, name_of(seq), seq->chain.count);
-        if (find(prefix, &key) != SL_PAGE_GONE) { /* another row has the same up to its end */
-            seq->chain.is_apart = true;
-            return;
-        }
+        if (find(prefix, &key) != SL_PAGE_GONE)
+            return; /* the row writes into pages of its own first */
         add_block(prefix, seq, &key);
+    }
+}
+
+/* ---- settling */
+
+static void replace_page(const struct prefix *prefix, struct seq *seq, enum kv_group group,
+                         uint32_t page) {
+    uint32_t *own = &seq->pages[group].numbers[seq->chain.count];
+    must(*own != page);
+    kv_share(prefix->kv, group, page);
+    kv_give(prefix->kv, group, *own);
+    *own = page;
+}
+
+/* The row has computed what a block has: one of the two will do. A window's page that the block has
+ * lost comes back with it. */
+static void merge_block(struct prefix *prefix, struct seq *seq, uint32_t page) {
+    struct prefix_block *block = &prefix->blocks[page];
+    replace_page(prefix, seq, prefix->home, page);
+    if (prefix->has_windows && block->window_page != SL_PAGE_GONE)
+        replace_page(prefix, seq, KV_WINDOW, block->window_page);
+    else if (prefix->has_windows)
+        set_window_page(prefix, page, seq->pages[KV_WINDOW].numbers[seq->chain.count]);
+    seq->chain.count++;
+    seq->chain.name = block->name;
+}
+
+void prefix_settle(struct prefix *prefix, struct seq *seq) {
+    while (seq->chain.count < seq->computed / SL_PAGE_TOKENS) {
+        struct prefix_key key = key_at(seq, name_of(seq), seq->chain.count);
+        uint32_t page = find(prefix, &key);
+        if (page == SL_PAGE_GONE)
+            add_block(prefix, seq, &key);
+        else
+            merge_block(prefix, seq, page);
     }
 }

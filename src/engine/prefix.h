@@ -7,6 +7,8 @@
  *   prefix_join: holds the pages of the blocks that the row's tokens go on with
  *       -> sched.c picks what is left, at least the last token: someone must give logits
  *       -> prefix_publish: the blocks that the pick fills are known from now on
+ *       -> the pass
+ *       -> prefix_settle: where the row computed what another has too, it gives its own back
  *
  * So a row may join what another computes in the same pass: in every layer all keys and values of a
  * pass are written before any are read. Nobody leads and nobody waits: whoever comes to a block
@@ -54,5 +56,7 @@ void prefix_join(struct prefix *prefix, struct seq *seq);
 /* The tokens below `end` will be computed in the pass that is being picked; takes their pages,
  * which must be there, when they fill a block. */
 void prefix_publish(struct prefix *prefix, struct seq *seq, size_t end);
+/* The tokens below seq->computed are; its windows have not been trimmed since. */
+void prefix_settle(struct prefix *prefix, struct seq *seq);
 
 #endif

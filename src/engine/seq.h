@@ -23,7 +23,6 @@ struct seq_chain {
     uint64_t kind; /* rows of different kinds share nothing: their positions turn otherwise */
     uint64_t name; /* of the last block */
     size_t count;
-    bool is_apart; /* no later block gets in: the index has it from another row */
 };
 
 struct token_logprobs {
