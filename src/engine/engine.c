@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "model/rope.h"
 
 /* Rows that sample at the same time: each has scratch of the vocabulary's size. */
 #define ENGINE_SAMPLERS_MAX ((size_t)16)
@@ -21,6 +22,7 @@ struct engine {
     struct provider *provider;
     struct engine_listener listener;
     struct kv kv;
+    struct prefix prefix; /* zeroed when rows share nothing */
     struct sched sched;
     struct pass pass;
     struct step *step;
@@ -28,6 +30,7 @@ struct engine {
     size_t sampler_count;
     struct ring_counters reads; /* at the end of the last pass */
     uint64_t used_bytes;        /* weights that the passes so far have used from disk */
+    bool has_failed;            /* a pass has: what it was to compute is not there */
 };
 
 /* Tokens with logits in one pass. */
@@ -39,12 +42,16 @@ static size_t engine_samplers(size_t threads) {
     return threads < ENGINE_SAMPLERS_MAX ? threads : ENGINE_SAMPLERS_MAX;
 }
 
+uint64_t engine_page_bytes(size_t page_count) {
+    return (uint64_t)page_count * kv_page_notes_bytes() + prefix_bytes(page_count);
+}
+
 uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits,
                       size_t threads) {
     uint64_t sum = sizeof(struct engine);
     sum += pass_bytes(limits->pass_tokens, engine_logits_max(limits));
     sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
-    sum += ((uint64_t)limits->page_count + limits->window_page_count) * sizeof(uint32_t);
+    sum += engine_page_bytes(limits->page_count) + engine_page_bytes(limits->window_page_count);
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
     uint64_t scratch = (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
     return sum + engine_samplers(threads) * (scratch + sizeof(struct sample_scratch));
@@ -77,6 +84,10 @@ static enum status engine_fill(struct engine *engine, const struct engine_option
     };
     TRY(kv_init(&engine->kv, &model->config, options->kv_dtype, page_counts, err));
     TRY(sched_init(&engine->sched, &limits, err));
+    if (kv_can_share(&model->config) && !options->keeps_rows_apart) {
+        TRY(prefix_init(&engine->prefix, &engine->kv, err));
+        engine->sched.prefix = &engine->prefix;
+    }
     TRY(pass_init(&engine->pass, limits.pass_tokens, step_options.logits_max, err));
     TRY(engine_fill_samplers(engine, err));
     return step_new(&step_options, &engine->step, err);
@@ -111,6 +122,7 @@ void engine_free(struct engine *engine) {
     mem_free(engine->samplers);
     pass_release(&engine->pass);
     sched_release(&engine->sched);
+    prefix_release(&engine->prefix);
     kv_release(&engine->kv);
     mem_free(engine);
 }
@@ -131,6 +143,8 @@ enum status engine_admit(struct engine *engine, const struct seq_request *reques
     for (size_t i = 0; i < request->answer_count; i++)
         must(request->answer[i] < engine->model->config.vocabulary);
     TRY(seq_new(request, &seq, err));
+    seq->chain.kind =
+        rope_is_long(&engine->model->config.rope, seq->prompt_count + seq->max_tokens);
     sched_admit(&engine->sched, seq);
     return SL_OK;
 }
@@ -253,11 +267,16 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
                         struct error *err) {
     double begin = clock_seconds();
     must(engine->sched.inside_count > 0);
+    must(!engine->has_failed);
     *report = (struct pass_report){0};
+    uint64_t joined_tokens = engine->prefix.joined_tokens;
     sched_pick(&engine->sched, &engine->kv);
+    report->shared_tokens = (size_t)(engine->prefix.joined_tokens - joined_tokens);
     engine_count_tokens(engine, report);
     engine->step->is_last_pass = !has_more && engine_is_last(engine);
+    engine->has_failed = true; /* until it is through */
     TRY(pass_run(&engine->pass, &engine->sched, &engine->kv, engine->step, err));
+    engine->has_failed = false;
     engine_count_reads(engine, &report->reads);
     if (engine_pass_needs_logits(engine))
         team_run(engine->backend->team, engine_choose_some, engine, engine->sampler_count);

@@ -31,11 +31,13 @@ struct engine_options {
     enum kv_dtype kv_dtype;
     struct sched_limits limits; /* window and is_all_windowed are the model's, not read */
     struct engine_listener listener;
+    bool keeps_rows_apart; /* for comparisons: nothing is shared among rows */
 };
 
 struct pass_report {
     size_t decode_tokens, prefill_tokens;
-    size_t new_tokens; /* picked in this pass, stop ids included */
+    size_t shared_tokens; /* of prompts, that another row computes or has computed */
+    size_t new_tokens;    /* picked in this pass, stop ids included */
     size_t rows_done;
     size_t rows_suspended; /* now: they wait inside for pages */
     double seconds;
@@ -53,11 +55,13 @@ enum status engine_admit(struct engine *engine, const struct seq_request *reques
 size_t engine_live(const struct engine *engine); /* rows inside, suspended ones too */
 const struct kv *engine_kv(const struct engine *engine);
 /* One pass; must have a live row. has_more: rows wait outside, so the next pass will come (reads go
- * on over the border). */
+ * on over the border). None may follow one that failed. */
 enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,
                         struct error *err);
 /* Memory that engine_new takes besides KV pages and step_bytes (bookkeeping, sampler scratch), with
  * a team of so many threads. */
 uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits, size_t threads);
+/* The part of it that is bookkeeping for so many pages of a group. */
+uint64_t engine_page_bytes(size_t page_count);
 
 #endif

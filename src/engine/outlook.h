@@ -29,7 +29,7 @@ struct outlook_row {
     size_t answer;       /* of these */
     size_t max_tokens;   /* of the answer */
     size_t delay;        /* passes until its prompt is computed */
-    size_t shared_pages; /* of the whole layers' pages: counted with another row */
+    double shared_pages; /* of the whole layers' pages: counted with other rows */
     bool is_certain;     /* ends at its limit and not before */
 };
 

@@ -111,8 +111,11 @@ enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv
     if (pass->logit_count > 0)
         step->backend->ops->argmax(step->backend, &step->logits, pass->best);
     for (size_t i = 0; i < sched->pick_count; i++) {
-        sched->picks[i].seq->computed += sched->picks[i].count;
-        seq_trim_pages(sched->picks[i].seq, kv);
+        struct seq *seq = sched->picks[i].seq;
+        seq->computed += sched->picks[i].count;
+        if (sched->prefix != NULL)
+            prefix_settle(sched->prefix, seq);
+        seq_trim_pages(seq, kv);
     }
     return SL_OK;
 }

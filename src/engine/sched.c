@@ -25,8 +25,9 @@
 
 #include <math.h>
 
-/* Of the pages, what rows may be expected to hold: chance, where all rows are certain too. */
-#define PAGES_SHARE 0.992
+/* Of the pages, one in so many is left out of what rows may be expected to hold: chance, where all
+ * rows are certain too. */
+#define PAGES_SPARE 128u
 /* Room for chance in standard deviations of the expected pages: what is always left, and one more
  * for each such share of tokens that are computed twice. */
 #define DEVIATIONS_LEAST 0.3
@@ -38,11 +39,6 @@
 
 /* Prompts have one part in so many of a pass, whatever the pace says. */
 #define PREFILL_SHARE_LEAST 8u
-
-struct room {
-    size_t tokens;           /* of the pass */
-    size_t pages[KV_GROUPS]; /* that chosen tokens do not take yet */
-};
 
 enum status sched_init(struct sched *sched, const struct sched_limits *limits, struct error *err) {
     must(limits->batch_max >= 1);
@@ -138,12 +134,26 @@ static size_t prefill_tokens(const struct sched *sched, size_t decoded) {
     return slack > least ? slack : least;
 }
 
+/* Pages of the row that are others' too, by the part of each that is not counted with it. */
+static double shared_pages(const struct sched *sched, const struct seq *seq) {
+    if (sched->prefix == NULL)
+        return 0;
+    const struct kv_pool *pool = &sched->prefix->kv->pools[KV_WHOLE];
+    const struct seq_pages *pages = &seq->pages[KV_WHOLE];
+    double shared = 0;
+    for (size_t i = pages->first; i < pages->count; i++) {
+        uint32_t holders = pool->pages[pages->numbers[i]].holders;
+        shared += holders > 1 ? 1 - 1.0 / holders : 0;
+    }
+    return shared;
+}
+
 static struct outlook_row outlook_of(const struct sched *sched, const struct seq *seq) {
     return (struct outlook_row){.tokens = seq->token_count,
                                 .answer = seq_answer_count(seq),
                                 .max_tokens = seq->max_tokens,
                                 .delay = (pending(seq) - 1) / sched->limits.pass_tokens,
-                                .shared_pages = seq->shared_pages,
+                                .shared_pages = shared_pages(sched, seq),
                                 .is_certain = seq->ignores_eos};
 }
 
@@ -166,6 +176,18 @@ static void make_outlook(struct sched *sched) {
     sched->has_outlook = true;
 }
 
+static double usable(size_t pages) {
+    return (double)(pages - pages / PAGES_SPARE);
+}
+
+/* What a row with that prefix may share: as much as the last one live that has it does. */
+static double pages_like(const struct sched *sched, uint32_t prefix) {
+    for (size_t i = sched->live_count; prefix != 0 && i > 0; i--)
+        if (sched->rows[i - 1]->prefix == prefix)
+            return shared_pages(sched, sched->rows[i - 1]);
+    return 0;
+}
+
 /* Whether one row more is expected to find its pages, and a place for its prompt in the next pass.
  */
 static bool has_room(struct sched *sched, const struct outlook_row *row) {
@@ -178,15 +200,13 @@ static bool has_room(struct sched *sched, const struct outlook_row *row) {
     double again = sched->again_lately / (sched->computed_lately + 1);
     double deviations = DEVIATIONS_LEAST + again / AGAIN_SHARE;
     struct outlook_room room = {
-        .whole_pages = limits->is_all_windowed ? INFINITY : (double)limits->page_count,
+        .whole_pages = limits->is_all_windowed ? INFINITY : usable(limits->page_count),
         .window_pages = INFINITY,
         .deviations = deviations < DEVIATIONS_MOST ? deviations : DEVIATIONS_MOST,
     };
     if (limits->window > 0)
         room.window_pages =
             (double)limits->window_page_count - (double)sched_pages_set_aside(limits->pass_tokens);
-    room.whole_pages *= PAGES_SHARE;
-    room.window_pages *= PAGES_SHARE;
     return outlook_has_room(&sched->outlook, &sched->expect, row, &room);
 }
 
@@ -225,7 +245,7 @@ bool sched_fits(struct sched *sched, const struct sched_ask *ask) {
                               .answer = ask->answer_count,
                               .max_tokens = ask->max_tokens,
                               .delay = (tokens - 1) / sched->limits.pass_tokens,
-                              .shared_pages = ask->shared_pages,
+                              .shared_pages = pages_like(sched, ask->prefix),
                               .is_certain = ask->is_certain};
     return sched->inside_count == 0 || (!must_wait(sched, ask) && has_room(sched, &row));
 }
@@ -300,66 +320,67 @@ static void resume(struct sched *sched) {
     }
 }
 
-/* Takes its pages from the last live row; what it was to take in this pass is there for others. */
-static void suspend_last(struct sched *sched, struct kv *kv, struct room *room) {
+static void suspend_last(struct sched *sched, struct kv *kv) {
     struct seq *seq = sched->rows[--sched->live_count];
     must(sched->live_count >= sched->protected_count);
-    for (int group = 0; group < KV_GROUPS; group++) {
-        size_t lacks = seq_lacks_pages(seq, kv, (enum kv_group)group, seq->computed + seq->chosen);
-        room->pages[group] -= kv_free(kv, (enum kv_group)group);
-        room->pages[group] += seq->chosen > 0 ? lacks : 0;
-    }
-    room->tokens += seq->chosen;
+    sched->chosen_tokens -= seq->chosen;
     sched->suspensions++;
     sched->tokens_given_up += seq->computed;
     sched->again_lately += (double)seq->computed;
     seq_suspend(seq, kv);
-    for (int group = 0; group < KV_GROUPS; group++)
-        room->pages[group] += kv_free(kv, (enum kv_group)group);
     sched->has_outlook = false;
 }
 
 /* ---- the next pass */
 
 /* Tokens of the row, at most `count`, for which pages are there. */
-static size_t count_with_pages(const struct seq *seq, const struct kv *kv, const struct room *room,
-                               size_t count) {
+static size_t count_with_pages(const struct seq *seq, const struct kv *kv, size_t count) {
     for (int group = 0; group < KV_GROUPS; group++) {
         if (kv->pools[group].page_bytes == 0)
             continue;
-        size_t end = (seq->pages[group].count + room->pages[group]) * SL_PAGE_TOKENS;
-        size_t most = end > seq->computed ? end - seq->computed : 0;
-        count = smaller(count, most);
+        size_t pages = seq->pages[group].count + kv_free(kv, (enum kv_group)group);
+        size_t end = pages * SL_PAGE_TOKENS;
+        count = smaller(count, end > seq->computed ? end - seq->computed : 0);
     }
     return count;
 }
 
-/* Chooses tokens of the index-th row, `count` or fewer. Where there are pages for none, and it
- * takes_pages, the last rows make room; none are chosen of the last itself when it lacks them: it
- * waits. */
-static void choose(struct sched *sched, struct kv *kv, struct room *room, size_t index,
+/* Chooses tokens of the index-th row, `most` or fewer, and takes their pages. Where there are pages
+ * for none and it takes_pages, the last rows make room; none are chosen of the last itself when it
+ * lacks them: it waits. */
+static void choose(struct sched *sched, struct kv *kv, size_t index, size_t most,
                    bool takes_pages) {
     struct seq *seq = sched->rows[index];
-    size_t count = smaller(pending(seq), room->tokens);
-    size_t chosen = count_with_pages(seq, kv, room, count);
-    while (takes_pages && chosen == 0 && sched->live_count > index + 1) {
-        suspend_last(sched, kv, room);
-        chosen = count_with_pages(seq, kv, room, count);
+    size_t count = smaller(pending(seq), most), chosen = count_with_pages(seq, kv, count);
+    while (takes_pages && count > 0 && chosen == 0 && sched->live_count > index + 1) {
+        suspend_last(sched, kv);
+        chosen = count_with_pages(seq, kv, count);
     }
-    for (int group = 0; group < KV_GROUPS && chosen > 0; group++)
-        room->pages[group] -=
-            seq_lacks_pages(seq, kv, (enum kv_group)group, seq->computed + chosen);
-    room->tokens -= chosen;
+    if (chosen > 0)
+        must(seq_take_pages(seq, kv, seq->computed + chosen));
+    sched->chosen_tokens += chosen;
     seq->chosen = chosen;
 }
 
-static void add_pick(struct sched *sched, struct seq *seq) {
-    sched->picks[sched->pick_count++] =
-        (struct sched_pick){.seq = seq,
-                            .first = seq->computed,
-                            .count = seq->chosen,
-                            .wants_logits = seq->chosen == pending(seq)};
-    sched->pick_tokens += seq->chosen;
+static void publish(struct sched *sched, struct seq *seq) {
+    if (sched->prefix != NULL && seq->chosen > 0)
+        prefix_publish(sched->prefix, seq, seq->computed + seq->chosen);
+}
+
+/* Prompts, oldest first. A row whose prompt has no room in this pass joins others too: their pages
+ * are there now. */
+static void choose_prompts(struct sched *sched, struct kv *kv) {
+    size_t most = sched->chosen_tokens + prefill_tokens(sched, sched->chosen_tokens);
+    most = smaller(most, sched->limits.pass_tokens);
+    for (size_t i = 0; i < sched->live_count; i++) {
+        struct seq *seq = sched->rows[i];
+        if (seq->computed + 1 == seq->token_count || seq->chosen > 0)
+            continue;
+        if (sched->prefix != NULL)
+            prefix_join(sched->prefix, seq);
+        choose(sched, kv, i, most - sched->chosen_tokens, false);
+        publish(sched, seq);
+    }
 }
 
 /* Whose turn it is to decode: as many rows as a pass has tokens, from `begin` on. */
@@ -373,19 +394,32 @@ static void mark_turns(struct sched *sched, size_t begin) {
     }
 }
 
-/* Chooses what the next pass computes; the first rows first, since they have what others hold. */
+/* Chooses what the next pass computes. Who takes pages from others comes first: what is published
+ * is computed in this pass. */
 static void choose_all(struct sched *sched, struct kv *kv) {
-    struct room room = {.tokens = sched->limits.pass_tokens};
-    for (int group = 0; group < KV_GROUPS; group++)
-        room.pages[group] = kv_free(kv, (enum kv_group)group);
+    size_t most = sched->limits.pass_tokens;
+    sched->chosen_tokens = 0;
     for (size_t i = 0; i < sched->live_count; i++) /* the last may go meanwhile */
         if (sched->rows[i]->has_turn)
-            choose(sched, kv, &room, i, true);
-    size_t most = prefill_tokens(sched, sched->limits.pass_tokens - room.tokens);
-    room.tokens = smaller(room.tokens, most);
-    for (size_t i = 0; i < sched->live_count && room.tokens > 0; i++)
-        if (pending(sched->rows[i]) > 1)
-            choose(sched, kv, &room, i, i == 0);
+            choose(sched, kv, i, 1, true);
+    if (sched->live_count > 0 && pending(sched->rows[0]) > 1 && sched->chosen_tokens < most) {
+        size_t room = prefill_tokens(sched, sched->chosen_tokens);
+        if (sched->prefix != NULL)
+            prefix_join(sched->prefix, sched->rows[0]);
+        choose(sched, kv, 0, smaller(room, most - sched->chosen_tokens), true);
+    }
+    for (size_t i = 0; i < sched->live_count; i++)
+        publish(sched, sched->rows[i]);
+    choose_prompts(sched, kv);
+}
+
+static void add_pick(struct sched *sched, struct seq *seq) {
+    sched->picks[sched->pick_count++] =
+        (struct sched_pick){.seq = seq,
+                            .first = seq->computed,
+                            .count = seq->chosen,
+                            .wants_logits = seq->chosen == pending(seq)};
+    sched->pick_tokens += seq->chosen;
 }
 
 void sched_pick(struct sched *sched, struct kv *kv) {
@@ -405,6 +439,7 @@ void sched_pick(struct sched *sched, struct kv *kv) {
         if (!sched->rows[i]->has_turn && sched->rows[i]->chosen > 0)
             add_pick(sched, sched->rows[i]);
     must(sched->live_count == 0 || sched->pick_tokens > 0);
+    must(sched->pick_tokens == sched->chosen_tokens);
     must(sched->pick_tokens <= sched->limits.pass_tokens);
     sched->has_outlook = false;
 }

@@ -9,7 +9,7 @@
  * has a place in the next pass. When pages run out all the same, the newest row gives up its pages
  * and keeps its tokens; they are computed again later. Picking: decode tokens first, rows taking
  * turns when pass_tokens does not hold them all; then prefill chunks, oldest row first, within what
- * the pace (pace.h) allows.
+ * the pace (pace.h) allows, and without what other rows have computed (prefix.h).
  *
  * Promises (sched.c says why; sched_test.c plays random jobs)
  *  1. A pass never needs a page that is not there, in either group.
@@ -28,7 +28,7 @@
 
 #include "engine/outlook.h"
 #include "engine/pace.h"
-#include "engine/seq.h"
+#include "engine/prefix.h"
 
 /* After so many a row enters only when its pages up to its limit are sure to be there for it. */
 #define SL_SUSPENSIONS_MAX 3u
@@ -50,7 +50,7 @@ struct sched_ask {
     size_t prompt_count, max_tokens;
     size_t answer_count;  /* of an answer that was begun before */
     size_t waiting_count; /* rows that wait, with this one */
-    size_t shared_pages;  /* of its first pages: other rows inside hold them */
+    uint32_t prefix;      /* tells rows that may begin alike; 0: unknown */
     bool is_certain;      /* goes on to its limit: ignores EOS */
 };
 
@@ -62,6 +62,7 @@ struct sched_pick {
 
 struct sched {
     struct sched_limits limits;
+    struct prefix *prefix; /* NULL: rows share nothing */
     /* [batch_max], in the order in which they are served: protected live rows, other live rows and
      * then suspended ones in order of admission. */
     struct seq **rows;
@@ -69,6 +70,7 @@ struct sched {
     size_t turn;              /* where the next pass begins among decoding rows */
     struct sched_pick *picks; /* [batch_max] */
     size_t pick_count, pick_tokens;
+    size_t chosen_tokens; /* while picks are made */
     struct expect expect;
     struct pace pace;
     struct outlook outlook;

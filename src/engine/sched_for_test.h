@@ -30,7 +30,9 @@ struct play {
     /* state */
     struct sched sched;
     struct kv kv;
-    struct seq **seqs;  /* [row_count] */
+    struct seq **seqs; /* [row_count] */
+    size_t *entered;   /* [row_count]: how many before it */
+    size_t entered_count;
     struct queue queue; /* in the order of rows */
     size_t ended;
     /* results */
@@ -81,6 +83,7 @@ static inline void play_admit(struct play *play) {
         must(row->prompt <= 65536);
         play_must(seq_new(&request, &play->seqs[at], NULL));
         sched_admit(&play->sched, play->seqs[at]);
+        play->entered[at] = play->entered_count++;
         if (play->sched.inside_count > play->inside_most)
             play->inside_most = play->sched.inside_count;
     }
@@ -162,7 +165,8 @@ static inline void play_begin(struct play *play) {
     play_must(kv_init(&play->kv, &play->config, KV_BF16, counts, NULL));
     play->seqs = mem_new(play->row_count, sizeof(struct seq *));
     play->queue.rows = mem_new(play->row_count, sizeof(uint32_t));
-    must(play->seqs != NULL && play->queue.rows != NULL);
+    play->entered = mem_new(play->row_count, sizeof *play->entered);
+    must(play->seqs != NULL && play->queue.rows != NULL && play->entered != NULL);
     play->queue.count = play->row_count;
     for (size_t i = 0; i < play->row_count; i++)
         play->queue.rows[i] = (uint32_t)i;
@@ -174,6 +178,7 @@ static inline void play_end(struct play *play) {
     kv_release(&play->kv);
     mem_free(play->seqs);
     mem_free(play->queue.rows);
+    mem_free(play->entered);
     if (play->full_passes > play->full_from)
         play->full_fill /= (double)(play->full_passes - play->full_from);
     if (play->full_passes > 0)

@@ -250,6 +250,7 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
         .logprobs_count = live->row.wants_logprobs ? live->row.top_logprobs : 0,
         .wants_logprobs = live->row.wants_logprobs,
         .ignores_eos = live->row.ignores_eos,
+        .prefix = looked->prefix,
     };
     if (begun != NULL)
         status = go_on(run, live, begun, &request, err);
@@ -288,6 +289,7 @@ static bool fits(void *ctx, uint32_t index) {
         .max_tokens = looked->max_tokens,
         .answer_count = begun != NULL ? begun->count : 0,
         .waiting_count = run->queue.count - run->queue.next,
+        .prefix = looked->prefix,
         .is_certain = looked->ignores_eos,
     };
     return is_never(run, index) || engine_fits(run->engine, &ask);
