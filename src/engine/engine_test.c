@@ -221,10 +221,13 @@ static void run_job(const char *path, const struct expected *expected, const str
     size_t next = 0, count = expected->prompts->count;
     while (next < count || engine_live(engine) > 0) {
         uint32_t ids[512];
-        bool never = false;
         for (; next < count; next++) {
             size_t len = prompt_ids(&expected->prompts->items[next], ids, 512);
-            if (!engine_fits(engine, len, setup->max_tokens, &never))
+            struct sched_ask ask = {.prompt_count = len,
+                                    .max_tokens = setup->max_tokens,
+                                    .is_certain = setup->ignores_eos};
+            assert_true(engine_can_ever_fit(engine, len, setup->max_tokens));
+            if (!engine_fits(engine, &ask))
                 break;
             struct seq_request request = {
                 .user = (void *)(uintptr_t)next,
@@ -239,7 +242,6 @@ static void run_job(const char *path, const struct expected *expected, const str
             };
             MUST_OK(engine_admit(engine, &request, &err));
         }
-        assert_false(never);
         struct pass_report report;
         MUST_OK(engine_pass(engine, next < count, &report, &err));
         assert_true(report.decode_tokens + report.prefill_tokens > 0);

@@ -97,7 +97,7 @@ static void rows_of_one_pass_compute_what_they_share_once(void **state) {
     rig_begin(&rig, 0, 0, plenty);
     struct seq *a = admit(&rig, 50, 70, 1), *b = admit(&rig, 50, 60, 2);
     struct seq *other = admit(&rig, 0, 40, 3);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, a, 0, 70);
     check_pick(&rig, 1, b, 48, 12); /* 3 full pages of 50 tokens */
     check_pick(&rig, 2, other, 0, 40);
@@ -121,7 +121,7 @@ static void the_last_token_is_always_computed(void **state) {
     rig_begin(&rig, 0, 0, plenty);
     struct seq *a = admit(&rig, 33, 33, 1), *b = admit(&rig, 33, 33, 1),
                *c = admit(&rig, 32, 32, 1);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, a, 0, 33);
     check_pick(&rig, 1, b, 32, 1);
     check_pick(&rig, 2, c, 16, 16);
@@ -142,20 +142,20 @@ static void who_is_first_computes_and_nobody_waits(void **state) {
     limits.pass_tokens = 24;
     rig_begin(&rig, 0, 0, limits);
     struct seq *a = admit(&rig, 80, 90, 1), *b = admit(&rig, 80, 90, 2);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, a, 0, 24);
     assert_int_equal(b->computed, 16);
     run_picks(&rig, 9);
     end(&rig, a);
     struct seq *c = admit(&rig, 80, 90, 3);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, b, 16, 24); /* the one that is left takes over */
     assert_int_equal(c->computed, 32);
     run_picks(&rig, 9);
     assert_int_equal(b->computed, 40);
-    rig.sched.live[0] = c; /* as if it were the older one */
-    rig.sched.live[1] = b;
-    sched_pick(&rig.sched);
+    rig.sched.rows[0] = c; /* as if it were the older one */
+    rig.sched.rows[1] = b;
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, c, 32, 24);
     assert_int_equal(b->computed, 48);
     run_picks(&rig, 9);
@@ -170,7 +170,7 @@ static void rows_of_different_kinds_share_nothing(void **state) {
     rig_begin(&rig, 0, 0, plenty);
     struct seq *a = admit(&rig, 50, 60, 1), *b = admit(&rig, 50, 60, 1);
     b->chain.kind = 1;
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 1, b, 0, 60);
     run_picks(&rig, 9);
     end(&rig, a);
@@ -186,22 +186,22 @@ static void pages_of_rows_that_have_gone_are_kept_until_they_are_needed(void **s
     limits.page_count = 6;
     rig_begin(&rig, 0, 0, limits);
     struct seq *a = admit(&rig, 64, 65, 1);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     run_picks(&rig, 9);
     end(&rig, a);
     assert_int_equal(kv_pages_used(&rig.kv), 0);
     assert_int_equal(kv_free(&rig.kv, KV_WHOLE), 6);
     struct seq *b = admit(&rig, 64, 70, 2);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, b, 64, 6);
     run_picks(&rig, 9);
     end(&rig, b);
     struct seq *other = admit(&rig, 0, 60, 3); /* 4 pages: 2 free ones and 2 kept ones */
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     run_picks(&rig, 9);
     end(&rig, other);
     struct seq *c = admit(&rig, 64, 70, 4);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, c, 32, 38);
     run_picks(&rig, 9);
     end(&rig, c);
@@ -215,13 +215,13 @@ static void row_that_gave_its_pages_up_joins_itself(void **state) {
     rig_begin(&rig, 0, 0, plenty);
     struct seq *a = admit(&rig, 28, 28, 1);
     for (size_t pass = 0; pass < 6; pass++) {
-        sched_pick(&rig.sched);
+        sched_pick(&rig.sched, &rig.kv);
         run_picks(&rig, 9);
     }
     assert_int_equal(a->computed, 33);
     seq_give_pages(a, &rig.kv);
     assert_int_equal(kv_pages_used(&rig.kv), 0);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 0, a, 32, 2);
     run_picks(&rig, 9);
     end(&rig, a);
@@ -245,10 +245,10 @@ static void row_joins_only_as_far_as_its_window_is_there(void **state) {
     (void)state;
     rig_begin(&rig, 1, 20, plenty);
     struct seq *a = admit(&rig, 70, 100, 1);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     run_picks(&rig, 9);
     struct seq *b = admit(&rig, 70, 80, 2);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 1, b, 64, 16); /* by the pages that a has passed and that are still kept */
     assert_int_equal(b->pages[KV_WINDOW].first, 2);
     assert_int_equal(b->pages[KV_WINDOW].numbers[1], SL_PAGE_GONE);
@@ -256,19 +256,19 @@ static void row_joins_only_as_far_as_its_window_is_there(void **state) {
     end(&rig, b);
     lose_window_pages(&rig, 2); /* the first two of a's, which are the oldest */
     struct seq *c = admit(&rig, 70, 80, 3);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 1, c, 64, 16);
     run_picks(&rig, 9);
     end(&rig, c);
     lose_window_pages(&rig, 3);
     struct seq *d = admit(&rig, 70, 80, 4);
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 1, d, 0, 80);
     run_picks(&rig, 9);
     for (size_t i = 0; i < 4; i++) /* what both have computed is there once */
         assert_int_equal(a->pages[KV_WHOLE].numbers[i], d->pages[KV_WHOLE].numbers[i]);
     struct seq *e = admit(&rig, 70, 80, 5); /* by what d has brought back */
-    sched_pick(&rig.sched);
+    sched_pick(&rig.sched, &rig.kv);
     check_pick(&rig, 2, e, 64, 16);
     run_picks(&rig, 9);
     end(&rig, a);
@@ -347,7 +347,8 @@ static void admit_some(struct world *world) {
         size_t alike = below(world, 65);
         for (size_t i = 0; i < prompt_count; i++)
             prompt[i] = i < alike ? family : (uint32_t)below(world, 2) * (uint32_t)below(world, 2);
-        if (!sched_fits(sched, prompt_count, max_tokens))
+        struct sched_ask ask = {.prompt_count = prompt_count, .max_tokens = max_tokens};
+        if (!sched_fits(sched, &ask))
             return;
         struct row *row = &world->rows[world->admitted++];
         row->seq = new_seq(prompt, prompt_count, max_tokens);
@@ -435,7 +436,7 @@ static void check_group(const struct world *world, enum kv_group group) {
     size_t holders[PAGES_MAX] = {0}, used = 0, kept = 0;
     bool is_free[PAGES_MAX] = {false}, is_kept[PAGES_MAX] = {false};
     for (size_t i = 0; i < world->rig.sched.live_count; i++) {
-        const struct seq_pages *pages = &world->rig.sched.live[i]->pages[group];
+        const struct seq_pages *pages = &world->rig.sched.rows[i]->pages[group];
         for (size_t j = pages->first; j < pages->count; j++)
             used += holders[pages->numbers[j]]++ == 0;
     }
@@ -473,7 +474,7 @@ static void check_index(const struct world *world) {
         }
     assert_int_equal(count, prefix->block_count);
     for (size_t i = 0; i < world->rig.sched.live_count; i++) {
-        const struct seq *seq = world->rig.sched.live[i];
+        const struct seq *seq = world->rig.sched.rows[i];
         assert_true(seq->computed < seq->token_count);
         assert_int_equal(seq->chain.count, seq->computed / SL_PAGE_TOKENS);
     }
@@ -515,7 +516,7 @@ static void simulate(uint64_t seed, struct seen *seen) {
             continue;
         struct prefix before = world.rig.prefix;
         world.pass++;
-        sched_pick(&world.rig.sched);
+        sched_pick(&world.rig.sched, &world.rig.kv);
         compute(&world, before.name_next);
         check_index(&world);
         for (int group = 0; group < KV_GROUPS; group++)

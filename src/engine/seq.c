@@ -56,6 +56,7 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     seq->logprobs_count = request->logprobs_count;
     seq->wants_logprobs = request->wants_logprobs;
     seq->ignores_eos = request->ignores_eos;
+    seq->prefix = request->prefix;
     enum status status = fill(seq, request, err);
     if (status != SL_OK)
         seq_free(seq, NULL);
@@ -86,6 +87,13 @@ void seq_free(struct seq *seq, struct kv *kv) {
     mem_free(seq->pages[KV_WHOLE].numbers);
     mem_free(seq->tokens);
     mem_free(seq);
+}
+
+void seq_suspend(struct seq *seq, struct kv *kv) {
+    seq_give_pages(seq, kv);
+    seq->chosen = 0;
+    seq->given_count = seq->token_count;
+    seq->suspensions++;
 }
 
 bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end) {
