@@ -43,6 +43,7 @@ struct setup {
     size_t pages;        /* 0: plenty */
     bool keeps_rows_apart;
 };
+static const double *prior; /* what is expected of answers; NULL: nothing */
 static const struct setup plain = {.threads = 1,
                                    .batch = PROMPTS_MAX,
                                    .pass_tokens = 256,
@@ -68,6 +69,7 @@ struct run {
     struct answer answers[PROMPTS_MAX];
     size_t done, tokens_told;
     size_t read_bytes_min; /* over the passes */
+    size_t suspended_passes;
     size_t whole_pages_max, window_pages_max;
     size_t prefill_tokens, shared_tokens;
 };
@@ -213,7 +215,8 @@ static void run_job(const char *path, const struct expected *expected, const str
                    .pass_tokens = setup->pass_tokens,
                    .page_count = setup->pages > 0 ? setup->pages : pages_of(expected, setup),
                    .window_page_count =
-                       setup->window_pages > 0 ? setup->window_pages : pages_of(expected, setup)},
+                       setup->window_pages > 0 ? setup->window_pages : pages_of(expected, setup),
+                   .prior = prior},
         .listener = {run, on_token, on_done},
         .keeps_rows_apart = setup->keeps_rows_apart,
     };
@@ -247,6 +250,7 @@ static void run_job(const char *path, const struct expected *expected, const str
         assert_true(report.decode_tokens + report.prefill_tokens > 0);
         run->prefill_tokens += report.prefill_tokens;
         run->shared_tokens += report.shared_tokens;
+        run->suspended_passes += report.rows_suspended > 0;
         if (report.reads.read_bytes < run->read_bytes_min)
             run->read_bytes_min = report.reads.read_bytes;
         if (setup->is_streamed && rig.model->config.mixture.count == 0)
@@ -454,6 +458,59 @@ static void windowed_rows_keep_few_pages_and_the_same_bits(void **state) {
     }
 }
 
+/* ---- suspended rows */
+
+/* More rows than the pages hold enter, since their answers are expected to be short; all are as
+ * long as they may be. So rows give their pages up and go on later, with the bits of rows that
+ * never did.
+ */
+static void check_suspended(const char *path, const char *expected_path, bool keeps_rows_apart) {
+    struct expected expected;
+    struct run first, other;
+    static const double short_ones[SL_EXPECT_BINS + 1] = {1000};
+    struct setup setup = plain;
+    setup.ignores_eos = false; /* nothing is certain then */
+    setup.temperature = 0.9;
+    setup.kv_dtype = KV_BF16;
+    expected_read(&expected, expected_path);
+    run_job(path, &expected, &setup, &first);
+    size_t longest = 0;
+    for (size_t i = 0; i < expected.prompts->count; i++) {
+        size_t count = json_get(&expected.prompts->items[i], "ids")->count;
+        longest = count > longest ? count : longest;
+    }
+    prior = short_ones;
+    setup.keeps_rows_apart = keeps_rows_apart;
+    setup.pages = kv_pages_for(longest + setup.max_tokens);
+    setup.pass_tokens = 40;
+    run_job(path, &expected, &setup, &other);
+    prior = NULL;
+    if (other.whole_pages_max > 0) /* windows alone grow too little for that */
+        assert_true(other.suspended_passes > 0);
+    for (size_t i = 0; i < expected.prompts->count; i++) {
+        const struct answer *x = &first.answers[i], *y = &other.answers[i];
+        assert_int_equal(x->count, y->count);
+        assert_int_equal(x->finish, y->finish);
+        assert_memory_equal(x->ids, y->ids, x->count * sizeof *x->ids);
+        assert_memory_equal(x->logprobs, y->logprobs, x->count * sizeof *x->logprobs);
+        assert_memory_equal(x->top, y->top, sizeof x->top);
+    }
+    expected_release(&expected);
+}
+
+static void suspended_rows_go_on_with_the_same_bits(void **state) {
+    static const char *const names[] = {"llama-gqa", "mistral-window", "gemma3",
+                                        "gpt-oss",   "deepseek-v3",    "qwen3-moe"};
+    const char *root = shared();
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[512], expected_path[600];
+        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, names[i]);
+        snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+        check_suspended(path, expected_path, i % 2 == 0);
+    }
+}
+
 /* ---- shared prefixes */
 
 #define ALIKE_ROWS 10u
@@ -536,6 +593,7 @@ int main(void) {
         cmocka_unit_test(sampled_rows_do_not_depend_on_batch_chunks_or_threads),
         cmocka_unit_test(windowed_rows_keep_few_pages_and_the_same_bits),
         cmocka_unit_test(rows_end_at_declared_ids_and_say_so),
+        cmocka_unit_test(suspended_rows_go_on_with_the_same_bits),
         cmocka_unit_test(rows_that_share_prefixes_have_the_bits_of_rows_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
