@@ -1,6 +1,5 @@
-/* Shared prefixes by hand, and a simulation of random jobs in which every slot of every page knows
- * what was written into it, so that a row that saw another's keys would be found out. */
-#include "engine/sched.h"
+/* Shared prefixes by hand: who joins what, who computes it, what is kept and lost. */
+#include "engine/prefix.h"
 
 #include "base/fault.h"
 
@@ -10,75 +9,7 @@
 
 #include <cmocka.h>
 
-static bool windows[2];
-static struct config tiny = {.layers = 2, .kv_heads = 1, .head_dim = 2, .is_windowed = windows};
-
-/* ---- by hand */
-
-struct rig {
-    struct kv kv;
-    struct prefix prefix;
-    struct sched sched;
-};
-
-/* kind 0: no layer has a window; 1: one of two; 2: both. */
-static void rig_begin(struct rig *rig, size_t kind, uint32_t window, struct sched_limits limits) {
-    struct error err;
-    tiny.window = kind == 0 ? 0 : window;
-    windows[0] = kind > 0;
-    windows[1] = kind > 1;
-    limits.window = tiny.window;
-    limits.is_all_windowed = kind == 2;
-    size_t counts[KV_GROUPS] = {limits.page_count, limits.window_page_count};
-    assert_int_equal(kv_init(&rig->kv, &tiny, KV_BF16, counts, &err), SL_OK);
-    assert_int_equal(sched_init(&rig->sched, &limits, &err), SL_OK);
-    assert_int_equal(prefix_init(&rig->prefix, &rig->kv, &err), SL_OK);
-    rig->sched.prefix = &rig->prefix;
-}
-
-static void rig_end(struct rig *rig) {
-    assert_int_equal(kv_pages_used(&rig->kv), 0);
-    prefix_release(&rig->prefix);
-    sched_release(&rig->sched);
-    kv_release(&rig->kv);
-}
-
-static struct seq *new_seq(const uint32_t *prompt, size_t prompt_count, size_t max_tokens) {
-    struct seq_request request = {
-        .prompt = prompt, .prompt_count = prompt_count, .max_tokens = max_tokens};
-    struct seq *seq = NULL;
-    struct error err;
-    assert_int_equal(seq_new(&request, &seq, &err), SL_OK);
-    return seq;
-}
-
-/* A row of `alike` tokens that all rows have and others that only it has. */
-static struct seq *admit(struct rig *rig, size_t alike, size_t count, uint32_t own) {
-    uint32_t prompt[256];
-    for (size_t i = 0; i < count; i++)
-        prompt[i] = i < alike ? 7 : own;
-    struct seq *seq = new_seq(prompt, count, 20);
-    sched_admit(&rig->sched, seq);
-    return seq;
-}
-
-static void end(struct rig *rig, struct seq *seq) {
-    sched_remove(&rig->sched, seq);
-    seq_free(seq, &rig->kv);
-}
-
-/* As engine and pass do. */
-static void run_picks(struct rig *rig, uint32_t token) {
-    for (size_t i = 0; i < rig->sched.pick_count; i++) {
-        struct sched_pick *pick = &rig->sched.picks[i];
-        assert_true(seq_take_pages(pick->seq, &rig->kv, pick->first + pick->count));
-        pick->seq->computed += pick->count;
-        if (pick->wants_logits)
-            pick->seq->tokens[pick->seq->token_count++] = token;
-        prefix_settle(&rig->prefix, pick->seq);
-        seq_trim_pages(pick->seq, &rig->kv);
-    }
-}
+#include "engine/prefix_for_test.h"
 
 static void check_pick(const struct rig *rig, size_t at, const struct seq *seq, size_t first,
                        size_t count) {
@@ -228,6 +159,42 @@ static void row_that_gave_its_pages_up_joins_itself(void **state) {
     rig_end(&rig);
 }
 
+/* 20 pages, passes of 64 tokens. A row of 160 tokens and 20 more takes 12 pages; of these others
+ * that begin like it have 9, and 10 tokens of their prompts are left to compute. */
+static void rows_enter_by_what_they_do_not_share(void **state) {
+    struct rig rig;
+    struct sched_limits limits = plenty;
+    struct seq *rows[4];
+    size_t count = 1;
+    (void)state;
+    limits.pass_tokens = 64;
+    limits.page_count = 20;
+    rig_begin(&rig, 0, 0, limits);
+    struct sched_ask ask = {.prompt_count = 160, .max_tokens = 20, .is_certain = true};
+    rows[0] = admit(&rig, 150, 160, 1);
+    rows[0]->prefix = ask.prefix = 77;
+    for (size_t pass = 0; pass < 3; pass++) {
+        assert_false(sched_fits(&rig.sched, &ask));
+        sched_pick(&rig.sched, &rig.kv);
+        run_picks(&rig, 9);
+    }
+    assert_false(sched_fits(&rig.sched, &ask)); /* for all that it knows nothing is shared */
+    ask.shared_tokens = 150;
+    for (; count < 4 && sched_fits(&rig.sched, &ask); count++) {
+        rows[count] = admit(&rig, 150, 160, 1 + (uint32_t)count);
+        rows[count]->prefix = 77;
+        assert_int_equal(rows[count]->computed, 144);
+    }
+    assert_int_equal(count, 3); /* 12 + 3 + 3 */
+    sched_pick(&rig.sched, &rig.kv);
+    assert_int_equal(rig.sched.pick_count, 3);
+    assert_int_equal(rig.sched.pick_tokens, 1 + 2 * 16);
+    run_picks(&rig, 9);
+    while (count > 0)
+        end(&rig, rows[--count]);
+    rig_end(&rig);
+}
+
 /* As if rows came that need all free pages and so many kept ones, and went. */
 static void lose_window_pages(struct rig *rig, size_t count) {
     uint32_t pages[64];
@@ -284,8 +251,8 @@ static void index_without_memory_is_an_error(void **state) {
     size_t counts[KV_GROUPS] = {9, 9};
     (void)state;
     tiny.window = 20;
-    windows[0] = true;
-    windows[1] = false;
+    tiny_windows[0] = true;
+    tiny_windows[1] = false;
     assert_int_equal(kv_init(&kv, &tiny, KV_BF16, counts, &err), SL_OK);
     for (uint64_t at = 1; at <= 4; at++) {
         fault_arm(SL_FAULT_ALLOC, at, false);
@@ -298,249 +265,6 @@ static void index_without_memory_is_an_error(void **state) {
     kv_release(&kv);
 }
 
-/* ---- simulation ---- */
-
-#define ROWS_MAX 40
-#define PAGES_MAX 128
-
-struct row {
-    struct seq *seq;
-    size_t length; /* tokens it will have when it ends by itself */
-};
-
-struct world {
-    uint64_t random;
-    struct rig rig;
-    struct row rows[ROWS_MAX];
-    size_t admitted, ended, rows_count, computed;
-    uint64_t written[KV_GROUPS][PAGES_MAX][SL_PAGE_TOKENS]; /* what: see told */
-    size_t written_in[KV_GROUPS][PAGES_MAX][SL_PAGE_TOKENS];
-    size_t pass;
-};
-
-/* Over the jobs: how often the rare happened. */
-struct seen {
-    size_t joined, lost, window_lost, gave_up;
-};
-
-static size_t below(struct world *world, size_t limit) {
-    world->random ^= world->random << 13;
-    world->random ^= world->random >> 7;
-    world->random ^= world->random << 17;
-    return (size_t)(world->random >> 20) % limit;
-}
-
-/* What keys and values at a position depend on: the kind of row, and all tokens up to there. */
-static uint64_t told(const struct seq *seq, size_t position) {
-    uint64_t sum = seq->chain.kind + 1;
-    for (size_t i = 0; i <= position; i++)
-        sum = (sum ^ seq->tokens[i]) * 0x9E3779B97F4A7C15u + (sum >> 29);
-    return sum;
-}
-
-/* Rows of a family begin alike for up to 64 tokens; short alphabets make more of them meet. */
-static void admit_some(struct world *world) {
-    struct sched *sched = &world->rig.sched;
-    while (world->admitted < world->rows_count && below(world, 4) != 0) {
-        uint32_t prompt[128], family = (uint32_t)below(world, 3);
-        size_t prompt_count = 1 + below(world, 90), max_tokens = 1 + below(world, 60);
-        size_t alike = below(world, 65);
-        for (size_t i = 0; i < prompt_count; i++)
-            prompt[i] = i < alike ? family : (uint32_t)below(world, 2) * (uint32_t)below(world, 2);
-        struct sched_ask ask = {.prompt_count = prompt_count, .max_tokens = max_tokens};
-        if (!sched_fits(sched, &ask))
-            return;
-        struct row *row = &world->rows[world->admitted++];
-        row->seq = new_seq(prompt, prompt_count, max_tokens);
-        row->seq->chain.kind = below(world, 5) == 0;
-        row->length = prompt_count + 1 + below(world, max_tokens);
-        sched_admit(sched, row->seq);
-    }
-}
-
-/* Every slot once in a pass, and none of a block that was full before it. */
-static void write_one(struct world *world, const struct seq *seq, size_t position,
-                      uint64_t name_before) {
-    const struct prefix *prefix = &world->rig.prefix;
-    size_t slot = position % SL_PAGE_TOKENS;
-    for (int group = 0; group < KV_GROUPS; group++) {
-        if (world->rig.kv.pools[group].page_count == 0)
-            continue;
-        uint32_t page = seq->pages[group].numbers[position / SL_PAGE_TOKENS];
-        assert_true(page < world->rig.kv.pools[group].page_count);
-        if ((enum kv_group)group == prefix->home)
-            assert_true(prefix->blocks[page].name == 0 || prefix->blocks[page].name >= name_before);
-        assert_int_not_equal(world->written_in[group][page][slot], world->pass);
-        world->written_in[group][page][slot] = world->pass;
-        world->written[group][page][slot] = told(seq, position);
-    }
-}
-
-static void check_seen(const struct world *world, const struct seq *seq, size_t position) {
-    const struct kv *kv = &world->rig.kv;
-    for (int group = 0; group < KV_GROUPS; group++) {
-        bool is_cut = group == KV_WINDOW && kv->window > 0 && position >= kv->window;
-        if (kv->pools[group].page_count == 0)
-            continue;
-        for (size_t at = is_cut ? position - kv->window + 1 : 0; at <= position; at++) {
-            uint32_t page = seq->pages[group].numbers[at / SL_PAGE_TOKENS];
-            assert_true(page < kv->pools[group].page_count);
-            assert_true(world->written[group][page][at % SL_PAGE_TOKENS] == told(seq, at));
-        }
-    }
-}
-
-static void compute(struct world *world, uint64_t name_before) {
-    const struct sched *sched = &world->rig.sched;
-    for (size_t i = 0; i < sched->pick_count; i++) {
-        const struct sched_pick *pick = &sched->picks[i];
-        assert_int_equal(pick->first, pick->seq->computed);
-        assert_true(seq_take_pages(pick->seq, &world->rig.kv, pick->first + pick->count));
-    }
-    for (size_t i = 0; i < sched->pick_count; i++) {
-        const struct sched_pick *pick = &sched->picks[i];
-        for (size_t t = pick->first; t < pick->first + pick->count; t++)
-            write_one(world, pick->seq, t, name_before);
-        world->computed += pick->count;
-    }
-    for (size_t i = 0; i < sched->pick_count; i++) {
-        const struct sched_pick *pick = &sched->picks[i];
-        check_seen(world, pick->seq, pick->first);
-        check_seen(world, pick->seq, pick->first + pick->count - 1);
-    }
-    run_picks(&world->rig, (uint32_t)below(world, 2));
-}
-
-/* Rows end; some give their pages up, as a row does that makes room. */
-static void end_some(struct world *world, struct seen *seen) {
-    for (size_t i = 0; i < world->admitted; i++) {
-        struct row *row = &world->rows[i];
-        if (row->seq == NULL)
-            continue;
-        if (row->seq->token_count >= row->length || below(world, 60) == 0) {
-            end(&world->rig, row->seq);
-            row->seq = NULL;
-            world->ended++;
-        } else if (below(world, 40) == 0) {
-            seq_give_pages(row->seq, &world->rig.kv);
-            seen->gave_up++;
-        }
-    }
-}
-
-/* A page is held by as many rows as say so, or kept, or free, and in the index when it is wanted.
- */
-static void check_group(const struct world *world, enum kv_group group) {
-    const struct kv_pool *pool = &world->rig.kv.pools[group];
-    const struct prefix *prefix = &world->rig.prefix;
-    size_t holders[PAGES_MAX] = {0}, used = 0, kept = 0;
-    bool is_free[PAGES_MAX] = {false}, is_kept[PAGES_MAX] = {false};
-    for (size_t i = 0; i < world->rig.sched.live_count; i++) {
-        const struct seq_pages *pages = &world->rig.sched.rows[i]->pages[group];
-        for (size_t j = pages->first; j < pages->count; j++)
-            used += holders[pages->numbers[j]]++ == 0;
-    }
-    for (size_t i = 0; i < pool->free_count; i++)
-        is_free[pool->free_pages[i]] = true;
-    for (uint32_t at = pool->oldest, older = SL_PAGE_GONE; at != SL_PAGE_GONE;
-         older = at, at = pool->pages[at].newer, kept++) {
-        assert_int_equal(pool->pages[at].older, older);
-        is_kept[at] = true;
-    }
-    for (size_t i = 0; i < pool->page_count; i++) {
-        bool is_known = group == prefix->home ? prefix->blocks[i].name != 0
-                                              : prefix->window_blocks[i] != SL_PAGE_GONE;
-        assert_int_equal(pool->pages[i].holders, holders[i]);
-        assert_int_equal((holders[i] > 0) + is_free[i] + is_kept[i], 1);
-        assert_int_equal(pool->pages[i].is_wanted, is_known);
-        assert_false(is_free[i] && is_known);
-        assert_false(is_kept[i] && !is_known);
-        if (is_known && group != prefix->home)
-            assert_int_equal(prefix->blocks[prefix->window_blocks[i]].window_page, i);
-    }
-    assert_int_equal(pool->pages_used, used);
-    assert_int_equal(pool->kept_count, kept);
-    assert_int_equal(pool->free_count + kept + used, pool->page_count);
-}
-
-static void check_index(const struct world *world) {
-    const struct prefix *prefix = &world->rig.prefix;
-    size_t count = 0;
-    for (size_t bucket = 0; bucket < prefix->bucket_count; bucket++)
-        for (uint32_t at = prefix->buckets[bucket]; at != SL_PAGE_GONE;
-             at = prefix->blocks[at].next, count++) {
-            assert_true(prefix->blocks[at].name != 0);
-            assert_true(prefix->blocks[at].key.parent < prefix->blocks[at].name);
-        }
-    assert_int_equal(count, prefix->block_count);
-    for (size_t i = 0; i < world->rig.sched.live_count; i++) {
-        const struct seq *seq = world->rig.sched.rows[i];
-        assert_true(seq->computed < seq->token_count);
-        assert_int_equal(seq->chain.count, seq->computed / SL_PAGE_TOKENS);
-    }
-}
-
-static void count_lost(const struct world *world, const struct prefix *before, struct seen *seen) {
-    const struct prefix *now = &world->rig.prefix;
-    uint64_t added = now->name_next - before->name_next;
-    seen->lost += before->block_count + added > now->block_count;
-    if (!now->has_windows)
-        return;
-    for (size_t i = 0; i < world->rig.kv.pools[KV_WHOLE].page_count; i++)
-        seen->window_lost += now->blocks[i].name != 0 && now->blocks[i].window_page == SL_PAGE_GONE;
-}
-
-static void make_world(struct world *world) {
-    size_t kind = below(world, 3), pass_tokens = 1 + below(world, below(world, 4) ? 30 : 120);
-    uint32_t window = 1 + (uint32_t)below(world, 50);
-    size_t longest = kv_pages_for(90 + 60), most = kind == 0 ? 0 : kv_window_pages(window);
-    size_t least = most + sched_pages_set_aside(pass_tokens);
-    struct sched_limits limits = {
-        .batch_max = 1 + below(world, 12),
-        .pass_tokens = pass_tokens,
-        .page_count = longest + below(world, 60),
-        .window_page_count =
-            (least < longest ? least : longest) + below(world, 3) * below(world, 12),
-    };
-    rig_begin(&world->rig, kind, window, limits);
-    world->rows_count = 1 + below(world, ROWS_MAX);
-}
-
-static void simulate(uint64_t seed, struct seen *seen) {
-    static struct world world;
-    world = (struct world){.random = seed * 0x9E3779B97F4A7C15u + 1};
-    make_world(&world);
-    while (world.ended < world.rows_count) {
-        admit_some(&world);
-        if (world.rig.sched.live_count == 0)
-            continue;
-        struct prefix before = world.rig.prefix;
-        world.pass++;
-        sched_pick(&world.rig.sched, &world.rig.kv);
-        compute(&world, before.name_next);
-        check_index(&world);
-        for (int group = 0; group < KV_GROUPS; group++)
-            if (world.rig.kv.pools[group].page_count > 0)
-                check_group(&world, (enum kv_group)group);
-        count_lost(&world, &before, seen);
-        end_some(&world, seen);
-        assert_true(world.pass < 40 * 150);
-    }
-    seen->joined += world.rig.prefix.joined_tokens > 0;
-    rig_end(&world.rig);
-}
-
-static void random_jobs_never_see_what_is_not_theirs(void **state) {
-    struct seen seen = {0};
-    (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++)
-        simulate(seed, &seen);
-    assert_true(seen.joined > 100);
-    assert_true(seen.lost > 100);
-    assert_true(seen.window_lost > 100);
-    assert_true(seen.gave_up > 100);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_one_pass_compute_what_they_share_once),
@@ -549,9 +273,9 @@ int main(void) {
         cmocka_unit_test(rows_of_different_kinds_share_nothing),
         cmocka_unit_test(pages_of_rows_that_have_gone_are_kept_until_they_are_needed),
         cmocka_unit_test(row_that_gave_its_pages_up_joins_itself),
+        cmocka_unit_test(rows_enter_by_what_they_do_not_share),
         cmocka_unit_test(row_joins_only_as_far_as_its_window_is_there),
         cmocka_unit_test(index_without_memory_is_an_error),
-        cmocka_unit_test(random_jobs_never_see_what_is_not_theirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
