@@ -16,9 +16,11 @@ CHECKED = ("--ignore-eos", "--token-ids", "--logprobs", 3, "--temperature", "0.8
 
 class Sharing(Suite):
     def alike(self, heads=1, head=HEAD, new=6):
-        """Rows in turn of each head, each with tokens of its own behind it, and one row twice."""
+        """Rows in turn of each head, each with tokens of its own behind it, and one row twice. Heads have their first 64 tokens in common: so far the
+        order of rows looks at them."""
         rng = random.Random(7)
-        begins = [[rng.randrange(6, 250) for _ in range(head)] for _ in range(heads)]
+        common = [rng.randrange(6, 250) for _ in range(64)]
+        begins = [common + [rng.randrange(6, 250) for _ in range(head - 64)] for _ in range(heads)]
         rows = [{"id": f"r{i}", "prompt_ids": begins[i % heads] + [rng.randrange(6, 250) for _ in range(1 + i * 7 % OWN_MOST)], "max_tokens": new}
                 for i in range(ROWS - 1)]
         return [*rows, {**rows[0], "id": "again"}]
