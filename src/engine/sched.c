@@ -257,6 +257,8 @@ void sched_admit(struct sched *sched, struct seq *seq) {
     must(sched->live_count == sched->inside_count);
     must(seq->pages_cap == kv_pages_for(seq->prompt_count + seq->max_tokens));
     sched->rows[sched->inside_count++] = seq;
+    double pages = (double)sched->limits.page_count; /* what is long ago counts no more */
+    sched->credit = sched->credit > -pages ? sched->credit : -pages;
     sched->credit -= life_of(sched, seq->prompt_count, seq->max_tokens, seq->ignores_eos);
     sched->live_count++;
     if (sched->has_outlook)
@@ -449,7 +451,5 @@ void sched_learn(struct sched *sched, double seconds, double wait_seconds) {
     pace_learn(&sched->pace, sched->pick_tokens, seconds, wait_seconds);
     sched->computed_lately = sched->computed_lately * AGAIN_FADE + (double)sched->pick_tokens;
     sched->again_lately *= AGAIN_FADE;
-    sched->credit += pages;
-    if (sched->credit > pages || sched->credit < -pages) /* what was long ago counts no more */
-        sched->credit = sched->credit > 0 ? pages : -pages;
+    sched->credit = sched->credit < 0 ? sched->credit + pages : pages;
 }
