@@ -29,6 +29,7 @@ struct engine {
     struct sample_scratch *samplers; /* [sampler_count] */
     size_t sampler_count;
     struct ring_counters reads; /* at the end of the last pass */
+    uint64_t joined_tokens;     /* likewise; of prefix */
     uint64_t used_bytes;        /* weights that the passes so far have used from disk */
     bool has_failed;            /* a pass has: what it was to compute is not there */
 };
@@ -269,9 +270,9 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
     must(engine->sched.inside_count > 0);
     must(!engine->has_failed);
     *report = (struct pass_report){0};
-    uint64_t joined_tokens = engine->prefix.joined_tokens;
     sched_pick(&engine->sched, &engine->kv);
-    report->shared_tokens = (size_t)(engine->prefix.joined_tokens - joined_tokens);
+    report->shared_tokens = (size_t)(engine->prefix.joined_tokens - engine->joined_tokens);
+    engine->joined_tokens = engine->prefix.joined_tokens;
     engine_count_tokens(engine, report);
     engine->step->is_last_pass = !has_more && engine_is_last(engine);
     engine->has_failed = true; /* until it is through */

@@ -36,7 +36,7 @@ struct engine_options {
 
 struct pass_report {
     size_t decode_tokens, prefill_tokens;
-    size_t shared_tokens; /* of prompts, that another row computes or has computed */
+    size_t shared_tokens; /* that rows had not to compute, since the last pass */
     size_t new_tokens;    /* picked in this pass, stop ids included */
     size_t rows_done;
     size_t rows_suspended; /* now: they wait inside for pages */

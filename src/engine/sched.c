@@ -134,8 +134,10 @@ static size_t prefill_tokens(const struct sched *sched, size_t decoded) {
     return slack > least ? slack : least;
 }
 
-/* Pages of the row that are others' too, by the part of each that is not counted with it. */
-static double shared_pages(const struct sched *sched, const struct seq *seq) {
+/* Pages of the row that are others' too, by the part of each that is not counted with it: with rows
+ * that are all counted anew one of its holders' parts, else all, since the others have it already.
+ */
+static double shared_pages(const struct sched *sched, const struct seq *seq, bool is_one_more) {
     if (sched->prefix == NULL)
         return 0;
     const struct kv_pool *pool = &sched->prefix->kv->pools[KV_WHOLE];
@@ -143,27 +145,36 @@ static double shared_pages(const struct sched *sched, const struct seq *seq) {
     double shared = 0;
     for (size_t i = pages->first; i < pages->count; i++) {
         uint32_t holders = pool->pages[pages->numbers[i]].holders;
-        shared += holders > 1 ? 1 - 1.0 / holders : 0;
+        shared += holders > 1 ? (is_one_more ? 1 : 1 - 1.0 / holders) : 0;
     }
     return shared;
 }
 
-static struct outlook_row outlook_of(const struct sched *sched, const struct seq *seq) {
+static struct outlook_row outlook_of(const struct sched *sched, const struct seq *seq,
+                                     bool is_one_more) {
     return (struct outlook_row){.tokens = seq->token_count,
                                 .answer = seq_answer_count(seq),
                                 .max_tokens = seq->max_tokens,
                                 .delay = (pending(seq) - 1) / sched->limits.pass_tokens,
-                                .shared_pages = shared_pages(sched, seq),
+                                .shared_pages = shared_pages(sched, seq, is_one_more),
                                 .is_certain = seq->ignores_eos};
 }
 
-static void add_to_outlook(struct sched *sched, const struct seq *seq) {
-    struct outlook_row row = outlook_of(sched, seq);
+static void add_to_outlook(struct sched *sched, const struct seq *seq, bool is_one_more) {
+    struct outlook_row row = outlook_of(sched, seq, is_one_more);
     outlook_add(&sched->outlook, &sched->expect, &row);
     if (pending(seq) > 1)
         sched->prefill_pending += pending(seq);
     else
         sched->decoding_count++;
+}
+
+/* A row that comes in is counted without what it need not compute. */
+static void enter_outlook(struct sched *sched, struct seq *seq) {
+    if (sched->prefix != NULL)
+        prefix_join(sched->prefix, seq);
+    if (sched->has_outlook)
+        add_to_outlook(sched, seq, true);
 }
 
 static void make_outlook(struct sched *sched) {
@@ -172,7 +183,7 @@ static void make_outlook(struct sched *sched) {
     outlook_clear(&sched->outlook);
     sched->prefill_pending = sched->decoding_count = 0;
     for (size_t i = 0; i < sched->live_count; i++)
-        add_to_outlook(sched, sched->rows[i]);
+        add_to_outlook(sched, sched->rows[i], false);
     sched->has_outlook = true;
 }
 
@@ -180,11 +191,15 @@ static double usable(size_t pages) {
     return (double)(pages - pages / PAGES_SPARE);
 }
 
-/* What a row with that prefix may share: as much as the last one live that has it does. */
-static double pages_like(const struct sched *sched, uint32_t prefix) {
-    for (size_t i = sched->live_count; prefix != 0 && i > 0; i--)
-        if (sched->rows[i - 1]->prefix == prefix)
-            return shared_pages(sched, sched->rows[i - 1]);
+/* Tokens of the row whose pages live rows hold, in full pages: no more than the last of them with
+ * that prefix has computed. */
+static size_t tokens_alike(const struct sched *sched, const struct sched_ask *ask) {
+    for (size_t i = sched->live_count; ask->prefix != 0 && i > 0; i--) {
+        const struct seq *seq = sched->rows[i - 1];
+        if (seq->prefix == ask->prefix)
+            return smaller(smaller(ask->shared_tokens, seq->computed), ask->prompt_count - 1) /
+                   SL_PAGE_TOKENS * SL_PAGE_TOKENS;
+    }
     return 0;
 }
 
@@ -230,7 +245,8 @@ static bool must_wait(const struct sched *sched, const struct sched_ask *ask) {
     if (!is_late || sched->credit > 0 || sched->limits.is_all_windowed)
         return false;
     double passes = (double)ask->max_tokens; /* until the rows that have room have ended */
-    double life = life_of(sched, ask->prompt_count, ask->max_tokens, true);
+    size_t own = ask->prompt_count - tokens_alike(sched, ask);
+    double life = life_of(sched, own, ask->max_tokens, true);
     double rows = passes * (double)sched->limits.page_count / life;
     return (double)ask->waiting_count > 2 * rows;
 }
@@ -241,11 +257,12 @@ bool sched_fits(struct sched *sched, const struct sched_ask *ask) {
         sched->inside_count >= sched->limits.batch_max || sched->live_count < sched->inside_count ||
         !size_add(ask->prompt_count, ask->answer_count, &tokens))
         return false;
+    size_t alike = tokens_alike(sched, ask);
     struct outlook_row row = {.tokens = tokens,
                               .answer = ask->answer_count,
                               .max_tokens = ask->max_tokens,
-                              .delay = (tokens - 1) / sched->limits.pass_tokens,
-                              .shared_pages = pages_like(sched, ask->prefix),
+                              .delay = (tokens - alike - 1) / sched->limits.pass_tokens,
+                              .shared_pages = (double)(alike / SL_PAGE_TOKENS),
                               .is_certain = ask->is_certain};
     return sched->inside_count == 0 || (!must_wait(sched, ask) && has_room(sched, &row));
 }
@@ -257,12 +274,12 @@ void sched_admit(struct sched *sched, struct seq *seq) {
     must(sched->live_count == sched->inside_count);
     must(seq->pages_cap == kv_pages_for(seq->prompt_count + seq->max_tokens));
     sched->rows[sched->inside_count++] = seq;
+    sched->live_count++;
+    enter_outlook(sched, seq);
+    size_t own = seq->prompt_count - smaller(seq->computed, seq->prompt_count);
     double pages = (double)sched->limits.page_count; /* what is long ago counts no more */
     sched->credit = sched->credit > -pages ? sched->credit : -pages;
-    sched->credit -= life_of(sched, seq->prompt_count, seq->max_tokens, seq->ignores_eos);
-    sched->live_count++;
-    if (sched->has_outlook)
-        add_to_outlook(sched, seq);
+    sched->credit -= life_of(sched, own, seq->max_tokens, seq->ignores_eos);
     if (seq->ignores_eos)
         return;
     expect_enter(&sched->expect);
@@ -309,14 +326,13 @@ static void protect_last(struct sched *sched) {
 static void resume(struct sched *sched) {
     while (sched->live_count < sched->inside_count) {
         struct seq *seq = sched->rows[sched->live_count];
-        struct outlook_row row = outlook_of(sched, seq);
+        struct outlook_row row = outlook_of(sched, seq, true);
         bool is_worn = seq->suspensions >= SL_SUSPENSIONS_MAX;
         if (sched->live_count > 0 &&
             (!has_room(sched, &row) || (is_worn && !can_protect(sched, seq))))
             return;
         sched->live_count++;
-        if (sched->has_outlook)
-            add_to_outlook(sched, seq);
+        enter_outlook(sched, seq);
         if (is_worn)
             protect_last(sched);
     }

@@ -51,6 +51,7 @@ struct sched_ask {
     size_t answer_count;  /* of an answer that was begun before */
     size_t waiting_count; /* rows that wait, with this one */
     uint32_t prefix;      /* tells rows that may begin alike; 0: unknown */
+    size_t shared_tokens; /* that rows with the same are said to have too */
     bool is_certain;      /* goes on to its limit: ignores EOS */
 };
 

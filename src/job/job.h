@@ -20,6 +20,7 @@ struct job_row {
     uint32_t prompt_tokens; /* 0: the row is an error, or has its result already */
     uint32_t max_tokens;    /* cut to the context */
     uint32_t mark;          /* of the line's text: tells when it reads differently later */
+    uint32_t shared_tokens; /* of the prompt, that earlier rows begin with too: an estimate */
     uint32_t prefix; /* of its first tokens: rows with the same may share; 0: a short prompt */
     bool ignores_eos;
 };

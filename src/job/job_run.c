@@ -290,6 +290,7 @@ static bool fits(void *ctx, uint32_t index) {
         .answer_count = begun != NULL ? begun->count : 0,
         .waiting_count = run->queue.count - run->queue.next,
         .prefix = looked->prefix,
+        .shared_tokens = looked->shared_tokens,
         .is_certain = looked->ignores_eos,
     };
     return is_never(run, index) || engine_fits(run->engine, &ask);
