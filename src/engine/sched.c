@@ -277,6 +277,8 @@ void sched_admit(struct sched *sched, struct seq *seq) {
     sched->live_count++;
     enter_outlook(sched, seq);
     size_t own = seq->prompt_count - smaller(seq->computed, seq->prompt_count);
+    double pages = (double)sched->limits.page_count; /* what is long ago counts no more */
+    sched->credit = sched->credit > -pages ? sched->credit : -pages;
     sched->credit -= life_of(sched, own, seq->max_tokens, seq->ignores_eos);
     if (seq->ignores_eos)
         return;
@@ -465,7 +467,5 @@ void sched_learn(struct sched *sched, double seconds, double wait_seconds) {
     pace_learn(&sched->pace, sched->pick_tokens, seconds, wait_seconds);
     sched->computed_lately = sched->computed_lately * AGAIN_FADE + (double)sched->pick_tokens;
     sched->again_lately *= AGAIN_FADE;
-    sched->credit += pages;
-    if (sched->credit > pages || sched->credit < -pages) /* what was long ago counts no more */
-        sched->credit = sched->credit > 0 ? pages : -pages;
+    sched->credit = sched->credit < 0 ? sched->credit + pages : pages;
 }

@@ -21,13 +21,14 @@ static const struct job jobs[] = {
     {"answers of 110, limit 512, 2400 pages", 120, 0.4, 110, 0.7, 512, 2400, 512, 512, false},
     {"answers of 110, limit 512, 600 pages", 120, 0.4, 110, 0.7, 512, 600, 512, 512, false},
     {"answers of 250, limit 512, 2400 pages", 120, 0.4, 250, 0.6, 512, 2400, 512, 512, false},
-    {"answers of 60, limit 2048, 4800 pages", 120, 0.4, 60, 1.0, 2048, 2400, 512, 512, false},
+    {"answers of 60, limit 2048, 2400 pages", 120, 0.4, 60, 1.0, 2048, 2400, 512, 512, false},
     {"all to the limit of 128, 2600 pages", 120, 0.4, 0, 0, 128, 2600, 512, 512, false},
-    {"all to the limit of 128, known", 120, 0.4, 0, 0, 128, 2600, 512, 512, true},
-    {"all to the limit of 128, prompts alike", 120, 0.0, 0, 0, 128, 2600, 512, 512, true},
-    {"long prompts of 1500, answers of 110", 1500, 0.6, 110, 0.7, 512, 2400, 512, 512, false},
-    {"short answers of 8, limit 16", 60, 0.4, 8, 0.5, 16, 200, 512, 512, false},
-    {"a small batch of 32 places", 120, 0.4, 110, 0.7, 512, 400, 32, 512, false},
+    {"the same, known before", 120, 0.4, 0, 0, 128, 2600, 512, 512, true},
+    {"the same, prompts alike", 120, 0.0, 0, 0, 128, 2600, 512, 512, true},
+    {"the same, 400 pages", 120, 0.0, 0, 0, 128, 400, 512, 512, true},
+    {"prompts of 1500, answers of 110, 2400", 1500, 0.6, 110, 0.7, 512, 2400, 512, 512, false},
+    {"answers of 8, limit 16, 200 pages", 60, 0.4, 8, 0.5, 16, 200, 512, 512, false},
+    {"answers of 110, limit 512, 400 pages", 120, 0.4, 110, 0.7, 512, 400, 512, 512, false},
 };
 
 static size_t lognormal(uint64_t *random, double median, double spread, size_t least, size_t most) {
