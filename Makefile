@@ -7,7 +7,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 BUILD ?= build/$(notdir $(CC))
-LAYERS := base io tensor text weights backend model engine plan job cli
+LAYERS := base io tensor text weights backend model engine plan job hub cli
 
 WARN := -Wall -Wextra -Wconversion -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # -O3 for the loops over lanes; products and sums may not be contracted or reordered.
@@ -18,7 +18,7 @@ LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lpcre2-8 -luring -lsqlite3 -lm
 # Libraries of another machine, unpacked by tools/cross.sh.
 ifneq ($(CROSS_ROOT),)
-CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include
+CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include -isystem $(CROSS_ROOT)/usr/include/aarch64-linux-gnu
 LDFLAGS += -L$(CROSS_ROOT)/usr/lib/aarch64-linux-gnu -Wl,-rpath,$(abspath $(CROSS_ROOT))/usr/lib/aarch64-linux-gnu
 endif
 

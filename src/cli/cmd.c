@@ -56,6 +56,23 @@ const struct command command_table[] = {
      "work\n"
      "on the machine lowers the figures. Exit code 3: this processor has not that set.\n",
      FOR_BENCH, cmd_bench},
+    {"pull", "pull NAME [options]", "download a model, or what is missing of it",
+     "NAME is a well-known one (llama3.3:70b, qwen2.5:0.5b; `sluice list` shows them all), a\n"
+     "repository of the Hugging Face hub (org/name, org/name@revision), or a GGUF file in one\n"
+     "(org/name:file.gguf, or a part of the file's name). Downloads go on where they were, each\n"
+     "file is checked by the sum that the hub declares, and all lies in the cache that the\n"
+     "Hugging Face tools share. Prints where the model lies; run, plan and the others take NAME\n"
+     "as MODEL. HF_TOKEN, or the file that `hf auth login` writes, is the token; it goes to\n"
+     "HF_ENDPOINT alone.\n",
+     FOR_PULL, cmd_pull},
+    {"list", "list [--json]", "models that are on this machine, and names that pull knows",
+     "Shows the repositories in the Hugging Face cache with their sizes, and then the names of\n"
+     "well-known models with repository, size and licence.\n",
+     FOR_LIST, cmd_list},
+    {"rm", "rm NAME", "remove a model from this machine",
+     "Removes a repository from the Hugging Face cache, all its revisions, and says how much room\n"
+     "that gave.\n",
+     FOR_NONE, cmd_rm},
     {"man", "man", "the manual page, for man -l",
      "Prints the page that `make install` installs: `sluice man | man -l -` shows it.\n", FOR_NONE,
      cmd_man},

@@ -25,6 +25,9 @@ int cmd_probe(int argc, char **argv);
 int cmd_render(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
 int cmd_man(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 

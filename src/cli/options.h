@@ -33,7 +33,9 @@ enum command_bit {
     FOR_RENDER = 8,
     FOR_TOKENIZE = 16,
     FOR_BENCH = 32,
-    FOR_PROBE = 64
+    FOR_PROBE = 64,
+    FOR_PULL = 128,
+    FOR_LIST = 256
 };
 
 struct option {
