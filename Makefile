@@ -58,6 +58,15 @@ $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_fuzz.c)): $(BUILD)/%: $(BUIL
 endef
 $(foreach l,$(LAYERS),$(eval $(call LAYER_RULES,$(l))))
 
+# The commit, for records of measurements; a file of its own, so that nothing else is compiled again.
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+$(BUILD)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+$(BUILD)/cli/version.o: $(BUILD)/commit
+$(BUILD)/cli/version.o: CPPFLAGS += -DSL_COMMIT='"$(COMMIT)"'
+FORCE:
+
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
