@@ -89,7 +89,8 @@ static enum status find_items(struct memory *memory, const struct settings *sett
     const struct mixture *mixture = &memory->model->config.mixture;
     if (mixture->count > 0)
         memory->values += expert_values / mixture->count * mixture->used;
-    enum status status = backend_cpu_choose(settings->kernels, is_all_bf16, &memory->choice, err);
+    enum status status =
+        backend_cpu_choose(settings->kernels, settings->isa, is_all_bf16, &memory->choice, err);
     memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
     if (status == SL_OK)
         status = find_ways(memory, items, count, err);

@@ -70,7 +70,9 @@ BF16 static void decode_q4_0(const struct bf16_row *row, const uint8_t *block) {
 BF16 static void decode_q4_1(const struct bf16_row *row, const uint8_t *block) {
     uint8_t *out = row->out;
     for (size_t at = 0; at < row->count; at += 32, block += 20, out += row->stride) {
-        __m512 values = _mm512_fmadd_ps(half_at(block), counting_from(0), half_at(block + 2));
+        __m512 scale, minimum;
+        two_halves_at(block, &scale, &minimum);
+        __m512 values = _mm512_fmadd_ps(scale, counting_from(0), minimum);
         store_looked_up(out, nibbles_of(block + 4), table_of_16(values));
     }
 }
@@ -96,7 +98,8 @@ BF16 static void decode_q5_0(const struct bf16_row *row, const uint8_t *block) {
 BF16 static void decode_q5_1(const struct bf16_row *row, const uint8_t *block) {
     uint8_t *out = row->out;
     for (size_t at = 0; at < row->count; at += 32, block += 24, out += row->stride) {
-        __m512 scale = half_at(block), minimum = half_at(block + 2);
+        __m512 scale, minimum;
+        two_halves_at(block, &scale, &minimum);
         __m512i table = table_of_32(_mm512_fmadd_ps(scale, counting_from(0), minimum),
                                     _mm512_fmadd_ps(scale, counting_from(16), minimum));
         store_looked_up(out, five_bits_of(block + 8, block + 4), table);
@@ -233,75 +236,90 @@ BF16 static void decode_q2_k(const struct bf16_row *row, const uint8_t *block) {
     }
 }
 
-/* Products with numbers down to -4: exact, as adding zero is, but for the sign of a zero. */
-BF16_INLINE __m512i two_products(__m512 factors, float number) {
-    return table_of_32(_mm512_mul_ps(factors, _mm512_set1_ps(number)),
-                       _mm512_mul_ps(factors, _mm512_set1_ps(number + 1)));
+/* Two lines of 32 weights each, of runs `run` and run + 1 of a half block: three bits of each, and
+ * a fourth that tells the half of the run, in bytes; a table of sixteen for each line. */
+BF16_INLINE void store_q3_k(uint8_t *out[2], __m256i numbers[2], __m512 factors, size_t first) {
+    const __m512 levels = _mm512_setr_ps(-4, -3, -2, -1, 0, 1, 2, 3, -4, -3, -2, -1, 0, 1, 2, 3);
+    const __m512i half = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    __m512i which = _mm512_add_epi32(half, _mm512_set1_epi32((int)first));
+    __m512i after = _mm512_add_epi32(half, _mm512_set1_epi32((int)first + 2));
+    __m512i table = table_of_32(_mm512_mul_ps(levels, _mm512_permutexvar_ps(which, factors)),
+                                _mm512_mul_ps(levels, _mm512_permutexvar_ps(after, factors)));
+    store_looked_up(out[0], _mm512_cvtepu8_epi16(numbers[0]), table);
+    store_looked_up(out[1], _mm512_cvtepu8_epi16(numbers[1]), table);
+}
+
+/* Bits of `mask` of each byte from a, the others from b. */
+BF16_INLINE __m256i select_bytes(int mask, __m256i a, __m256i b) {
+    return _mm256_ternarylogic_epi32(_mm256_set1_epi8((char)mask), a, b, 0xCA);
 }
 
 BF16 static void decode_q3_k(const struct bf16_row *row, const uint8_t *block) {
-    uint8_t *out = row->out;
+    const __m256i halves = _mm256_setr_epi64x(0, 0, 0x0808080808080808, 0x0808080808080808);
+    const __m256i other = _mm256_or_si256(halves, _mm256_set1_epi8(16));
+    uint8_t *out[2] = {row->out, row->out + row->stride};
     float scales[16];
     for (size_t at = 0; at < row->count; at += 256, block += 110) {
         unpack_q3_k_scales(block + 96, block + 108, scales);
         __m512 factors = _mm512_loadu_ps(scales);
-        __m512i low[2] = {two_products(factors, -4), two_products(factors, -2)};
-        __m512i high[2] = {two_products(factors, 0), two_products(factors, 2)};
-        __m512i bits = words_of(block);
+        __m256i third = _mm256_loadu_si256((const void *)block);
+        BF16_UNROLL
         for (size_t half = 0; half < 2; half++) {
-            __m512i words = _mm512_slli_epi16(words_of(block + 32 + 32 * half), 4);
+            __m256i bytes = _mm256_loadu_si256((const void *)(block + 32 + 32 * half));
             BF16_UNROLL
-            for (size_t run = 0; run < 4; run++, out += row->stride) {
-                __m512i index = two_bits_at(words, half, run);
-                __m512i bit = _mm512_set1_epi16((short)(1 << (4 * half + run)));
-                __m512i value = _mm512_permutex2var_epi16(low[0], index, low[1]);
-                __m512i other = _mm512_permutex2var_epi16(high[0], index, high[1]);
-                __mmask32 is_high = _mm512_test_epi16_mask(bits, bit);
-                _mm512_store_si512(out, _mm512_mask_mov_epi16(value, is_high, other));
-                words = _mm512_srli_epi16(words, 2);
+            for (size_t run = 0; run < 4; run += 2) {
+                /* Bit 4 x half + run of each byte of third belongs to bit 2. */
+                __m256i bit = half == 0 && run == 0 ? _mm256_slli_epi16(third, 2)
+                              : half == 0           ? third
+                              : run == 0            ? _mm256_srli_epi16(third, 2)
+                                                    : _mm256_srli_epi16(third, 4);
+                __m256i next = _mm256_srli_epi16(bit, 1);
+                __m256i numbers[2] = {select_bytes(3, bytes, bit),
+                                      select_bytes(3, _mm256_srli_epi16(bytes, 2), next)};
+                numbers[0] = select_bytes(7, numbers[0], halves);
+                numbers[1] = select_bytes(7, numbers[1], other);
+                store_q3_k(out, numbers, factors, 8 * half + 2 * run);
+                bytes = _mm256_srli_epi16(bytes, 4);
+                out[0] += 2 * row->stride;
+                out[1] += 2 * row->stride;
             }
         }
     }
 }
 
-/* 32 numbers from 0 to 63 of two runs of sixteen. */
-BF16_INLINE void store_q6_k(uint8_t *out, __m256i numbers, const float *scales) {
-    numbers = _mm256_sub_epi8(numbers, _mm256_set1_epi8(32));
-    __m512i low = _mm512_cvtepi8_epi32(_mm256_castsi256_si128(numbers));
-    __m512i high = _mm512_cvtepi8_epi32(_mm256_extracti128_si256(numbers, 1));
-    store_line(out, _mm512_mul_ps(_mm512_set1_ps(scales[0]), _mm512_cvtepi32_ps(low)),
-               _mm512_mul_ps(_mm512_set1_ps(scales[1]), _mm512_cvtepi32_ps(high)));
+/* The numbers of 0 to 63 less 32, as bf16, which they are exactly. */
+BF16_INLINE __m512i less_32(size_t first) {
+    return table_of_32(counting_from((float)first - 32), counting_from((float)first - 16));
+}
+
+/* 32 numbers of two runs of sixteen, whose scales are number `first` and the next. */
+BF16_INLINE void store_q6_k(uint8_t *out, __m512i numbers, __m512 factors, size_t first) {
+    const __m512i run = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    __m512i which = _mm512_add_epi32(run, _mm512_set1_epi32((int)first));
+    __m512 factor = _mm512_permutexvar_ps(which, factors);
+    __m512i exact = _mm512_permutex2var_epi16(less_32(0), numbers, less_32(32));
+    __m512 even = _mm512_castsi512_ps(_mm512_slli_epi32(exact, 16));
+    __m512 odd = _mm512_castsi512_ps(_mm512_and_si512(exact, _mm512_set1_epi32((int)0xFFFF0000)));
+    store_pairs(out, _mm512_mul_ps(even, factor), _mm512_mul_ps(odd, factor));
 }
 
 BF16 static void decode_q6_k(const struct bf16_row *row, const uint8_t *block) {
-    const __m256i four = _mm256_set1_epi8(15), two = _mm256_set1_epi8(0x30);
     uint8_t *out = row->out;
-    float scales[16];
     for (size_t at = 0; at < row->count; at += 256, block += 210) {
-        __m512 small = sixteen_signed(block + 192);
-        _mm512_storeu_ps(scales, _mm512_mul_ps(half_at(block + 208), small));
+        __m512 factors = _mm512_mul_ps(half_at(block + 208), sixteen_signed(block + 192));
+        BF16_UNROLL
         for (size_t half = 0; half < 2; half++, out += 4 * row->stride) {
-            const uint8_t *packed = block + 64 * half;
-            const float *scale = scales + 8 * half;
-            __m256i a = _mm256_loadu_si256((const void *)packed);
-            __m256i b = _mm256_loadu_si256((const void *)(packed + 32));
-            __m256i top = _mm256_loadu_si256((const void *)(block + 128 + 32 * half));
-            __m256i bits[4] = {
-                _mm256_and_si256(_mm256_slli_epi16(top, 4), two),
-                _mm256_and_si256(_mm256_slli_epi16(top, 2), two),
-                _mm256_and_si256(top, two),
-                _mm256_and_si256(_mm256_srli_epi16(top, 2), two),
-            };
-            __m256i nibbles[4] = {
-                _mm256_and_si256(a, four),
-                _mm256_and_si256(b, four),
-                _mm256_and_si256(_mm256_srli_epi16(a, 4), four),
-                _mm256_and_si256(_mm256_srli_epi16(b, 4), four),
+            __m512i a = words_of(block + 64 * half), b = words_of(block + 64 * half + 32);
+            __m512i top = words_of(block + 128 + 32 * half);
+            __m512i numbers[4] = {
+                select_bits(15, a, _mm512_slli_epi16(top, 4)),
+                select_bits(15, b, _mm512_slli_epi16(top, 2)),
+                select_bits(15, _mm512_srli_epi16(a, 4), top),
+                select_bits(15, _mm512_srli_epi16(b, 4), _mm512_srli_epi16(top, 2)),
             };
             BF16_UNROLL
             for (size_t i = 0; i < 4; i++)
-                store_q6_k(out + i * row->stride, _mm256_or_si256(nibbles[i], bits[i]),
-                           scale + 2 * i);
+                store_q6_k(out + i * row->stride, numbers[i], factors, 8 * half + 2 * i);
         }
     }
 }

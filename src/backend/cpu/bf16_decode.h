@@ -30,7 +30,16 @@ BF16_INLINE __mmask32 lanes_left(size_t count, size_t at) {
 BF16_INLINE __m512 half_at(const uint8_t *half) {
     uint16_t bits;
     memcpy(&bits, half, sizeof bits);
-    return _mm512_cvtph_ps(_mm256_set1_epi16((short)bits));
+    return _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+}
+
+/* Two halves one after the other. */
+BF16_INLINE void two_halves_at(const uint8_t *halves, __m512 *first, __m512 *second) {
+    uint32_t bits;
+    memcpy(&bits, halves, sizeof bits);
+    __m128 both = _mm_cvtph_ps(_mm_cvtsi32_si128((int)bits));
+    *first = _mm512_broadcastss_ps(both);
+    *second = _mm512_broadcastss_ps(_mm_movehdup_ps(both));
 }
 
 BF16_INLINE __m512 negative_of(__m512 value) {
@@ -49,6 +58,13 @@ BF16_INLINE __m512i join(__m256i low, __m256i high) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
+/* Takes 16 even and 16 odd halves to pairs. */
+BF16_INLINE __m512i pair_order(void) {
+    __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_or_si512(lane,
+                           _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(16)), 16));
+}
+
 /* Tables for store_looked_up: values rounded to bf16. */
 BF16_INLINE __m512i table_of_16(__m512 values) {
     __m256i table = (__m256i)_mm512_cvtneps_pbh(values);
@@ -62,6 +78,12 @@ BF16_INLINE __m512i table_of_32(__m512 low, __m512 high) {
 /* A line of weights: floats to round, or words whose lower five bits tell a place in a table. */
 BF16_INLINE void store_line(uint8_t *out, __m512 low, __m512 high) {
     _mm512_store_si512(out, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
+/* The weights of even and of odd columns. */
+BF16_INLINE void store_pairs(uint8_t *out, __m512 even, __m512 odd) {
+    __m512i apart = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+    _mm512_store_si512(out, _mm512_permutexvar_epi16(pair_order(), apart));
 }
 
 BF16_INLINE void store_looked_up(uint8_t *out, __m512i words, __m512i table) {

@@ -19,13 +19,6 @@ BF16_INLINE __m512i pack_pair(const float *x, size_t features, size_t p, __m512i
     return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
-/* Takes 16 even and 16 odd halves to pairs. */
-BF16_INLINE __m512i pair_order(void) {
-    __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_or_si512(lane,
-                           _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(16)), 16));
-}
-
 BF16 void bf16_pack(const struct act *x, size_t tile, size_t first, size_t count, uint32_t *words) {
     const float *from = act_tile(x, tile);
     __m512i order = pair_order();
