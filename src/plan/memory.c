@@ -91,9 +91,10 @@ static enum status find_items(struct memory *memory, const struct settings *sett
         memory->values += expert_values / mixture->count * mixture->used;
     enum status status =
         backend_cpu_choose(settings->kernels, settings->isa, is_all_bf16, &memory->choice, err);
-    memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
-    if (status == SL_OK)
+    if (status == SL_OK) {
+        memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
         status = find_ways(memory, items, count, err);
+    }
     mem_free(items);
     return status;
 }
