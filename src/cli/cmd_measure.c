@@ -288,10 +288,9 @@ static enum status bench_kernels(const struct settings *settings, struct figures
     TRY(read_shape(settings->shape, &figures->options, err));
     TRY(read_dtypes(settings->dtypes, figures, err));
     TRY(read_tokens(settings->token_counts, figures, err));
-    if (settings->isa != NULL && strcmp(settings->kernels, "auto") != 0 &&
-        strcmp(settings->kernels, "portable") != 0)
-        return error_set(err, SL_ERR_USAGE, "--isa is for the portable kernels, not for %s",
-                         settings->kernels);
+    struct backend_choice choice;
+    if (settings->isa != NULL)
+        TRY(backend_cpu_choose(settings->kernels, settings->isa, false, &choice, err));
     signals_install();
     return measure_sets(figures, settings, err);
 }

@@ -62,8 +62,9 @@ const struct option option_table[] = {
      "amx round activations to bf16, and weights too (auto: bf16 where all weights are)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
      FOR_BENCH, false, "the kernel set to measure (auto: every one that this processor has)"},
-    {"isa", 0, "NAME", NULL, OPTION_TEXT, AT(isa), 0, 0, FOR_BENCH, false,
-     "measure the portable set on these instructions, such as avx2 or scalar (the best)"},
+    {"isa", 0, "NAME", NULL, OPTION_TEXT, AT(isa), 0, 0, FOR_JOB | FOR_BENCH, false,
+     "the portable kernels on these instructions, such as avx2 or scalar; the bits are the same "
+     "(the best)"},
     {"dtype", 0, "LIST", NULL, OPTION_TEXT, AT(dtypes), 0, 0, FOR_BENCH, false,
      "number formats of the weights, separated by commas, or all "
      "(" SL_BENCH_DTYPES ")"},

@@ -443,8 +443,10 @@ static enum status make_provider(struct run *run, struct error *err) {
 
 static enum status make_engine(struct run *run, struct error *err) {
     const struct plan *plan = run->plan;
-    struct backend_options backend = {
-        .kernels = plan->kernels, .features = plan->product_features, .tokens = plan->pass_tokens};
+    struct backend_options backend = {.kernels = plan->kernels,
+                                      .isa = plan->isa,
+                                      .features = plan->product_features,
+                                      .tokens = plan->pass_tokens};
     TRY(team_new(plan->threads, &run->team, err));
     backend.team = run->team;
     TRY(backend_cpu_new(&backend, &run->backend, err));

@@ -89,10 +89,12 @@ static enum status find_items(struct memory *memory, const struct settings *sett
     const struct mixture *mixture = &memory->model->config.mixture;
     if (mixture->count > 0)
         memory->values += expert_values / mixture->count * mixture->used;
-    enum status status = backend_cpu_choose(settings->kernels, is_all_bf16, &memory->choice, err);
-    memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
-    if (status == SL_OK)
+    enum status status =
+        backend_cpu_choose(settings->kernels, settings->isa, is_all_bf16, &memory->choice, err);
+    if (status == SL_OK) {
+        memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
         status = find_ways(memory, items, count, err);
+    }
     mem_free(items);
     return status;
 }

@@ -512,6 +512,7 @@ enum status plan_make(const struct model *model, const struct settings *settings
     TRY(memory_init(&memory, model, settings, rows, plan.threads, err));
     plan.kernels = memory.choice.kernels;
     plan.kernels_reason = memory.choice.reason;
+    plan.isa = settings->isa;
     plan.product_features = memory.product_features;
     if (memory.rounds_weights)
         snprintf(plan.precision_reason, sizeof plan.precision_reason,

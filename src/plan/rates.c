@@ -38,9 +38,9 @@ static bool is_auto(const struct settings *settings) {
 static void rate_key(const struct model *model, const struct plan *plan, const char *drive,
                      char key[KEY_BYTES]) {
     struct str name = str_last_part(str_from(model->path));
-    snprintf(key, KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels, %zu threads, drive %s",
+    snprintf(key, KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels%s%s, %zu threads, drive %s",
              STR_ARG(name), (unsigned long long)plan->weights_bytes, plan->precision, plan->kernels,
-             plan->threads, drive);
+             plan->isa ? " on " : "", plan->isa ? plan->isa : "", plan->threads, drive);
 }
 
 static void tell_probe(const struct probe_record *record, char *text, size_t size) {

@@ -30,6 +30,7 @@ struct settings {
     int64_t pass_tokens;   /* 0: auto */
     int64_t threads;       /* 0: physical cores */
     const char *kernels;   /* "auto" .. */
+    const char *isa;       /* of the portable set; NULL: the best */
     const char *kv;        /* "bf16" "f32" */
     const char *reader;    /* "auto" "pool" "uring" "sync" */
     uint64_t chunk_bytes;  /* 0: auto */
@@ -49,7 +50,6 @@ struct settings {
     bool is_json;         /* plan, show, bench: --json */
     bool adds_special;    /* tokenize: --special */
     bool skips_special;   /* tokenize: --skip-special */
-    const char *isa;      /* bench: of the portable set; NULL: the best */
     /* bench: lists and a shape as written */
     const char *dtypes, *token_counts, *shape;
     double measure_seconds; /* of a figure */
