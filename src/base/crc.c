@@ -23,6 +23,10 @@
 #define CRC_TARGET __attribute__((target("+crc")))
 #define CRC_WORD(crc, word) __crc32cd(crc, word)
 #define CRC_BYTE(crc, byte) __crc32cb(crc, byte)
+#else /* cpu_get knows of none, so these are never reached */
+#define CRC_TARGET
+#define CRC_WORD(crc, word) ((void)(word), (crc))
+#define CRC_BYTE(crc, byte) ((void)(byte), (crc))
 #endif
 
 #define CRC_POLYNOMIAL 0x82F63B78u
@@ -79,7 +83,6 @@ uint32_t crc32c_tables(uint32_t crc, const void *bytes, size_t count) {
     return ~run_tables(~crc, bytes, count);
 }
 
-#if defined(CRC_TARGET)
 static uint32_t skip_lane(uint32_t state) {
     return crc_lane[0][state & 0xFF] ^ crc_lane[1][(state >> 8) & 0xFF] ^
            crc_lane[2][(state >> 16) & 0xFF] ^ crc_lane[3][state >> 24];
@@ -107,14 +110,10 @@ CRC_TARGET static uint32_t run_instruction(uint32_t state, const uint8_t *at, si
         state = CRC_BYTE(state, *at);
     return state;
 }
-#endif
 
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t count) {
-#if defined(CRC_TARGET)
-    if (cpu_get()->has_crc32c) {
-        (void)pthread_once(&crc_once, make_tables);
-        return ~run_instruction(~crc, bytes, count);
-    }
-#endif
-    return crc32c_tables(crc, bytes, count);
+    if (!cpu_get()->has_crc32c)
+        return crc32c_tables(crc, bytes, count);
+    (void)pthread_once(&crc_once, make_tables);
+    return ~run_instruction(~crc, bytes, count);
 }
