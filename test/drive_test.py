@@ -2,6 +2,7 @@
 """The probe, its record, and the plan that uses it."""
 import json
 import os
+import struct
 
 from harness import Suite, equal, main, refused, true
 
@@ -41,6 +42,22 @@ class Drive(Suite):
         home.write_text("a file")
         done = self.command("probe", model, "--seconds", 1, "--json", env={"SLUICE_HOME": str(home)})
         equal((done.code, "is not kept" in done.err), (0, True), done.err)
+
+    def check_a_pass_that_needs_no_logits_does_not_read_the_head(self):
+        model, metrics = self.model("--layers", 2), self.folder() / "metrics.jsonl"
+        with open(model / "model.safetensors", "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        bytes_of = {name: at["data_offsets"][1] - at["data_offsets"][0] for name, at in header.items() if name != "__metadata__" and len(at["shape"]) > 1}
+        head, embedding = bytes_of["lm_head.weight"], bytes_of["model.embed_tokens.weight"]
+        layers = sum(bytes_of.values()) - head - embedding
+        rows = [{"id": 1, "prompt": "x" * 100, "max_tokens": 2}]
+        for memory, reader in (("64M", "pool"), ("64M", "sync"), ("1G", "pool")):
+            done = self.run(model, rows, "--engine", "stream", "--pass-tokens", 16, "--ignore-eos", "--metrics", metrics, "--memory", memory, "--reader", reader)
+            equal(done.code, 0, done.err)
+            passes = [one for one in map(json.loads, metrics.read_text().splitlines()) if "pass" in one]
+            read = [one["read_bytes"] for one in passes]
+            equal(read, [layers] * (len(read) - 2) + [layers + head] * 2, f"{memory} {reader}")
+            true(len(read) >= 7, read)
 
     def check_what_cannot_be_probed_is_refused(self):
         folder = self.folder()
