@@ -526,11 +526,24 @@ enum status ring_wait(struct ring *ring, uint64_t ticket, bool (*should_stop)(vo
     return status;
 }
 
+/* What is left in the page cache of buffered reads, which have dropped their chunks each: readers
+ * side by side, whom the kernel reads ahead for, bring back what another one has dropped. */
+static void drop_reads(const struct place *place) {
+    for (size_t i = 0; i < place->read_count; i++) {
+        const struct ring_read *read = &place->reads[i];
+        if (read->file->direct_fd < 0)
+            file_drop_cache(read->file, read->offset, read->offset + read->bytes);
+    }
+}
+
 void ring_release(struct ring *ring, uint64_t ticket) {
     lock(ring);
     struct place *place = find_ticket(ring, ticket);
     must(place != NULL);
     must(place->state == PLACE_LEASED);
+    unlock(ring);
+    drop_reads(place); /* leased: nobody else touches it */
+    lock(ring);
     free_place(ring, place);
     unlock(ring);
 }
