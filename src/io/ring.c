@@ -12,7 +12,7 @@
  * back to QUEUED (behind all others), or to FAILED.
  *
  * 1. Places in `order` are QUEUED with chunks left, in the order of submission; chunks are taken
- * from the head alone.
+ *    from the first one whose drive has room for another.
  * 2. A place leaves QUEUED only when none of its chunks is in flight, so memory that was given up
  *    is never written to.
  * 3. A slab belongs to exactly one place that is not FREE. */
@@ -54,7 +54,7 @@ struct place {
 struct ring {
     const struct ring_method *method;
     void *method_state;
-    size_t slab_bytes, slab_count, chunk_bytes;
+    size_t slab_bytes, slab_count, chunk_bytes, depth;
     struct slab slabs[SL_RING_SLABS_MAX];
     bool has_warned; /* of refused direct I/O; the owner's */
     struct ring_check check;
@@ -68,6 +68,8 @@ struct ring {
     struct place places[RING_PLACES];
     uint32_t order[RING_PLACES]; /* a circle of places */
     size_t order_first, order_count;
+    uint64_t drives[SL_RING_DRIVES_MAX]; /* those met so far */
+    size_t drive_in_flight[SL_RING_DRIVES_MAX], drive_count;
     size_t in_flight; /* chunks */
     double in_flight_since;
     struct ring_counters counters;
@@ -150,8 +152,10 @@ enum status ring_new(const struct ring_options *options, struct ring **out, stru
                 error_memory(err, RING_READS_AT_FIRST * sizeof *place->reads, "a ring's queue");
     }
     if (status == SL_OK) {
-        size_t depth = options->depth > 0 ? options->depth : RING_DEPTH;
-        status = ring->method->start(ring, depth, &ring->method_state, err);
+        size_t drives = options->drives > 0 ? options->drives : 1;
+        drives = drives < SL_RING_DRIVES_MAX ? drives : SL_RING_DRIVES_MAX;
+        ring->depth = options->depth > 0 ? options->depth : RING_DEPTH;
+        status = ring->method->start(ring, ring->depth * drives, &ring->method_state, err);
     }
     if (status == SL_OK && ring->check.look != NULL)
         status = start_checker(ring, err);
@@ -228,12 +232,44 @@ static void add_to_order(struct ring *ring, struct place *place) {
     pthread_cond_broadcast(&ring->has_work);
 }
 
-/* Takes the head out of the order once it has no more chunks. */
-static void trim_order(struct ring *ring) {
-    if (ring->order_count == 0 || has_chunk(&ring->places[ring->order[ring->order_first]]))
+static struct place *place_in_order(struct ring *ring, size_t at) {
+    return &ring->places[ring->order[(ring->order_first + at) % RING_PLACES]];
+}
+
+/* Takes the place out of the order, if it is there and has no more chunks. */
+static void trim_order(struct ring *ring, struct place *place) {
+    size_t at = 0;
+    while (at < ring->order_count && place_in_order(ring, at) != place)
+        at++;
+    if (at == ring->order_count || has_chunk(place))
         return;
+    for (; at > 0; at--)
+        ring->order[(ring->order_first + at) % RING_PLACES] =
+            ring->order[(ring->order_first + at - 1) % RING_PLACES];
     ring->order_first = (ring->order_first + 1) % RING_PLACES;
     ring->order_count--;
+}
+
+/* The number of the file's drive; the last one stands for all that there is no room for. */
+static size_t drive_of(struct ring *ring, const struct file *file) {
+    size_t i = 0;
+    while (i < ring->drive_count && ring->drives[i] != file->drive)
+        i++;
+    if (i == ring->drive_count && i < SL_RING_DRIVES_MAX)
+        ring->drives[ring->drive_count++] = file->drive;
+    return i < SL_RING_DRIVES_MAX ? i : SL_RING_DRIVES_MAX - 1;
+}
+
+/* The first place in order whose next chunk may be read now; NULL: none. */
+static struct place *next_place(struct ring *ring) {
+    for (size_t i = 0; i < ring->order_count; i++) {
+        struct place *place = place_in_order(ring, i);
+        must(has_chunk(place));
+        size_t drive = drive_of(ring, place->reads[place->next_read].file);
+        if (ring->drive_in_flight[drive] < ring->depth)
+            return place;
+    }
+    return NULL;
 }
 
 /* The next chunk of a place that has one. Cuts of about equal size, all but the last a multiple of
@@ -272,15 +308,16 @@ static void cut_chunk(struct ring *ring, struct place *place, struct chunk *chun
 }
 
 bool ring_take(struct ring *ring, bool wants_wait, struct chunk *chunk) {
+    struct place *place = NULL;
     lock(ring);
-    while (!ring->is_ending && ring->order_count == 0 && wants_wait)
+    while (!ring->is_ending && (place = next_place(ring)) == NULL && wants_wait)
         must(pthread_cond_wait(&ring->has_work, &ring->lock) == 0);
-    bool has_one = !ring->is_ending && ring->order_count > 0;
+    bool has_one = !ring->is_ending && place != NULL;
     if (has_one) {
-        struct place *place = &ring->places[ring->order[ring->order_first]];
         cut_chunk(ring, place, chunk);
         place->in_flight++;
-        trim_order(ring);
+        trim_order(ring, place);
+        ring->drive_in_flight[drive_of(ring, chunk->file)]++;
         if (ring->in_flight++ == 0)
             ring->in_flight_since = clock_seconds();
     }
@@ -300,9 +337,12 @@ void ring_give(struct ring *ring, const struct chunk *chunk, enum status status,
     } else if (!place->has_failed) {
         place->has_failed = true;
         place->err = *err;
-        trim_order(ring); /* if it was the head: nobody wants the rest */
+        trim_order(ring, place); /* nobody wants the rest */
     }
     place->in_flight--;
+    ring->drive_in_flight[drive_of(ring, chunk->file)]--;
+    if (ring->drive_count > 1 && ring->order_count > 0)
+        pthread_cond_signal(&ring->has_work); /* another reader may have waited for this drive */
     if (--ring->in_flight == 0)
         ring->counters.read_seconds += clock_seconds() - ring->in_flight_since;
     settle(ring, place);

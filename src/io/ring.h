@@ -6,7 +6,9 @@
  *
  * The ring knows nothing of layers or passes: whoever submits decides the order, and goes on over
  * the border of a pass. Submissions are served in order, each cut into chunks that several readers
- * take, `depth` chunks in flight at most. Memory is slab_count x slab_bytes and never more.
+ * take, `depth` chunks of a drive in flight at most. Where files lie on several drives, one that
+ * has its `depth` does not keep the others waiting: chunks of later submissions go first. Memory is
+ * slab_count x slab_bytes and never more.
  *
  * Reads are direct (O_DIRECT) when the file has a direct_fd: the window around a read is widened to
  * SL_IO_ALIGN on both sides, so slab_offset must be congruent to the file offset modulo SL_IO_ALIGN
@@ -55,11 +57,13 @@ struct ring_options {
     size_t slab_bytes;  /* of the largest submission; rounded up to SL_IO_ALIGN */
     size_t slab_count;  /* 0 (all land in memory of the caller's) to 64 */
     size_t chunk_bytes; /* of one pread; 0: 8 MiB; rounded to SL_IO_ALIGN */
-    size_t depth;       /* chunks in flight; 0: 4; at most 64 */
+    size_t depth;       /* chunks in flight, of a drive; 0: 4; at most 64 */
+    size_t drives;      /* that files lie on; 0: 1; cut to SL_RING_DRIVES_MAX */
 };
 
 #define SL_RING_SLABS_MAX 64
 #define SL_RING_DEPTH_MAX 64
+#define SL_RING_DRIVES_MAX 8 /* further ones count as the last of these */
 #define SL_RING_CHUNK_BYTES_MAX ((size_t)1 << 30)
 
 /* SL_ERR_USAGE for a number above its limit, SL_ERR_ENV without memory or threads. */

@@ -165,6 +165,20 @@ static const struct provider_ops resident_ops = {
     .free = stream_free,
 };
 
+/* Drives that the layout's files lie on. */
+static size_t count_drives(const struct layout *layout) {
+    uint64_t drives[SL_RING_DRIVES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < layout->read_count && count < SL_RING_DRIVES_MAX; i++) {
+        size_t at = 0;
+        while (at < count && drives[at] != layout->reads[i].file->drive)
+            at++;
+        if (at == count)
+            drives[count++] = layout->reads[i].file->drive;
+    }
+    return count;
+}
+
 /* Places for the blocks that are kept, one behind the other. keeps: NULL: all of them. */
 static enum status stream_fill(struct stream *stream, const struct provider_options *options,
                                const bool *keeps, struct error *err) {
@@ -187,6 +201,7 @@ static enum status stream_fill(struct stream *stream, const struct provider_opti
         .slab_count = stream->slab_count,
         .chunk_bytes = options->chunk_bytes,
         .depth = options->depth,
+        .drives = count_drives(layout),
     };
     if (options->checks != NULL)
         ring_options.check = (struct ring_check){stream_look, stream};
