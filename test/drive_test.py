@@ -2,9 +2,12 @@
 """The probe, its record, and the plan that uses it."""
 import json
 import os
+import shutil
 import struct
+import tempfile
+from pathlib import Path
 
-from harness import Suite, equal, main, refused, true
+from harness import Skip, Suite, equal, main, refused, true
 
 
 class Drive(Suite):
@@ -42,6 +45,29 @@ class Drive(Suite):
         home.write_text("a file")
         done = self.command("probe", model, "--seconds", 1, "--json", env={"SLUICE_HOME": str(home)})
         equal((done.code, "is not kept" in done.err), (0, True), done.err)
+
+    def check_shards_on_two_drives_are_probed_and_read_apart(self):
+        model, home, other = self.model("--layers", 4, "--shards", 2), self.folder(), Path("/dev/shm")
+        if not other.is_dir() or not os.access(other, os.W_OK) or other.stat().st_dev == model.stat().st_dev:
+            raise Skip("there is no second drive here")
+        rows = [{"id": 1, "prompt": "abc", "max_tokens": 5}]
+        expected = self.run(model, rows, "--ignore-eos", "--engine", "resident")
+        shard = sorted(model.glob("*.safetensors"))[1]
+        with tempfile.TemporaryDirectory(dir=other) as folder:
+            shutil.move(shard, folder)
+            shard.symlink_to(Path(folder) / shard.name)
+            for reader in ("pool", "sync", "auto"):
+                done = self.run(model, rows, "--ignore-eos", "--engine", "stream", "--reader", reader, "--chunk", "64K", "--depth", 2)
+                equal((done.code, done.bytes), (0, expected.bytes), done.err)
+            told = self.probe(model, home)
+            drives = {told["drive"], told["other_drives"][0]["drive"]}
+            equal((len(drives), len(told["other_drives"]), len(list((home / "probes").iterdir()))), (2, 1, 2))
+            equal(sorted(told["other_drives"][0]), sorted(set(told) - {"path", "other_drives"}))
+            plan = self.command("plan", model, self.rows(rows), "--engine", "stream", "--json", env={"SLUICE_HOME": str(home)})
+            plan = json.loads(plan.out)
+            rates = sorted([told["sustained_bytes_per_second"], told["other_drives"][0]["sustained_bytes_per_second"]])
+            true(rates[0] <= plan["read_bytes_per_second"] <= rates[1], (rates, plan["read_bytes_per_second"]))
+            true("and of 1 more drive" in plan["rate_source"], plan["rate_source"])
 
     def check_a_pass_that_needs_no_logits_does_not_read_the_head(self):
         model, metrics = self.model("--layers", 2), self.folder() / "metrics.jsonl"
