@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -237,7 +238,9 @@ static void run_job(const char *path, const struct expected *expected, const str
         }
         assert_false(never);
         struct pass_report report;
+        uint64_t allocations = fault_count(SL_FAULT_ALLOC);
         MUST_OK(engine_pass(engine, next < count, &report, &err));
+        assert_int_equal(fault_count(SL_FAULT_ALLOC), allocations); /* none during a pass */
         assert_true(report.decode_tokens + report.prefill_tokens > 0);
         if (report.reads.read_bytes < run->read_bytes_min)
             run->read_bytes_min = report.reads.read_bytes;
