@@ -2,9 +2,12 @@
 """The probe, its record, and the plan that uses it."""
 import json
 import os
+import re
 import shutil
 import struct
+import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from harness import Skip, Suite, equal, main, refused, true
@@ -45,6 +48,47 @@ class Drive(Suite):
         home.write_text("a file")
         done = self.command("probe", model, "--seconds", 1, "--json", env={"SLUICE_HOME": str(home)})
         equal((done.code, "is not kept" in done.err), (0, True), done.err)
+
+    def started(self, model, rows, out, *options):
+        """A job that streams, once its first passes are done."""
+        metrics = self.folder() / "metrics.jsonl"
+        args = ["run", model, rows, "-o", out, "--engine", "stream", "--ignore-eos", "--metrics", metrics, *options]
+        job = subprocess.Popen([self.sluice, *map(str, args)], stderr=subprocess.PIPE, env={**os.environ, "SLUICE_HOME": str(self.folder())})
+        until = time.monotonic() + 30
+        while job.poll() is None and time.monotonic() < until and not (metrics.is_file() and metrics.read_bytes().count(b"\n") > 2):
+            time.sleep(0.005)
+        equal(job.poll(), None, "the job is running")
+        return job
+
+    def check_a_file_that_is_cut_while_a_job_runs_ends_it_with_a_whole_journal(self):
+        for reader in ("pool", "uring", "sync"):
+            model, out = self.model("--layers", 4, "--hidden", 256, "--context", 4096), self.folder() / "out.jsonl"
+            rows = self.rows([{"id": 1, "prompt": "a", "max_tokens": 300}, {"id": 2, "prompt": "b", "max_tokens": 2}])
+            expected = self.run(model, rows, "--ignore-eos")
+            weights = model / "model.safetensors"
+            whole = weights.read_bytes()
+            job = self.started(model, rows, out, "--reader", reader)
+            os.truncate(weights, len(whole) * 2 // 3)
+            text = job.communicate(timeout=60)[1].decode()
+            if reader == "uring" and "refuses io_uring" in text:
+                continue
+            equal(job.returncode, 3, text)
+            true(re.search(r"model.safetensors: ends early: wanted \d+ bytes at offset \d+", text), text)
+            when = weights.stat()
+            with open(weights, "r+b") as file:
+                file.write(whole)
+            os.utime(weights, ns=(when.st_atime_ns, when.st_mtime_ns))
+            again = self.run(model, rows, "--ignore-eos", out=out)
+            equal((again.code, again.bytes), (0, expected.bytes), again.err)
+
+    def check_a_file_that_is_removed_while_a_job_runs_is_read_to_the_end(self):
+        model, out = self.model("--layers", 4, "--hidden", 256, "--context", 4096), self.folder() / "out.jsonl"
+        rows = self.rows([{"id": 1, "prompt": "a", "max_tokens": 100}])
+        expected = self.run(model, rows, "--ignore-eos")
+        job = self.started(model, rows, out)
+        (model / "model.safetensors").unlink()
+        text = job.communicate(timeout=60)[1].decode()
+        equal((job.returncode, out.read_bytes()), (0, expected.bytes), text)
 
     def check_shards_on_two_drives_are_probed_and_read_apart(self):
         model, home, other = self.model("--layers", 4, "--shards", 2), self.folder(), Path("/dev/shm")
