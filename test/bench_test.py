@@ -82,7 +82,7 @@ class Bench(Suite):
         done = self.command("bench")
         equal(done.code, 0)
         true(b"bench kernels" in done.out and b"bench job" in done.out, done.out)
-        refused(self.command("bench", "job"), 2, "bench job is not in this version")
+        refused(self.command("bench", "job"), 2, "bench job needs a MODEL")
         refused(self.command("bench", "cores"), 2, "cores")
         true(b"--tokens LIST" in self.command("bench", "--help").out, "help")
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/model_name.h"
 #include "cli/options.h"
 #include "io/probe.h"
 #include "io/save.h"
@@ -222,7 +223,10 @@ static enum status probe(int argc, char **argv, struct probing *probing, struct 
     TRY(options_parse(argc, argv, FOR_PROBE, &probing->settings, operands, 1, &count, &text, err));
     if (count < 1)
         return error_set(err, SL_ERR_USAGE, "probe needs a PATH: a model, a file or a folder");
-    probing->path = operands[0];
+    char path[PATH_MAX];
+    probing->settings.model = operands[0];
+    TRY(model_name_resolve(&probing->settings, false, path, err));
+    probing->path = probing->settings.model;
     signals_install();
     TRY(open_files(probing, err));
     TRY(probe_files(probing, err));

@@ -53,6 +53,10 @@ struct settings {
     /* bench: lists and a shape as written */
     const char *dtypes, *token_counts, *shape;
     double measure_seconds; /* of a figure */
+    const char *against; /* verify: a file of answers; NULL: none */
+    const char *batches; /* bench job: a list as written */
+    uint64_t disk_floor_bytes; /* pull: of the cache's drive, to be left free */
+    int64_t downloads;         /* pull: at once */
     /* from the environment, read in cli/ */
     const char *home; /* SLUICE_HOME or ~/.cache/sluice */
     bool has_epoch;   /* SOURCE_DATE_EPOCH */
