@@ -86,7 +86,7 @@ const struct option option_table[] = {
     {"depth", 0, "N", NULL, OPTION_INTEGER, AT(depth), 1, 64, FOR_JOB | FOR_PROBE, false,
      "reads in flight (auto)"},
     {"checksum", 0, NULL, NULL, OPTION_FLAG, AT(has_checksum), 0, 0, FOR_JOB, false,
-     "verify blocks as they are read; not in this version and refused"},
+     "verify weights as they are read, by checksums recorded when they first were"},
     {"ignore-eos", 0, NULL, NULL, OPTION_FLAG, AT(ignores_eos), 0, 0, FOR_JOB, true,
      "an end-of-text token does not end a row; for measuring"},
     {"content-specials", 0, "NAME", "allow,text", OPTION_CHOICE, AT(content_specials), 0, 0,
