@@ -378,10 +378,21 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     return SL_OK;
 }
 
+/* Stopped between passes or within one, whose tokens then do not exist yet: what was made before is
+ * kept. */
+static enum status keep_and_stop(struct run *run, struct error *err) {
+    TRY(commit(run, err));
+    return error_set(err, SL_ERR_STOPPED, "stopped");
+}
+
 static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
-    TRY(engine_pass(run->engine, run->next < run->order.count, &report, err));
-    TRY(commit(run, err));
+    enum status status = engine_pass(run->engine, run->next < run->order.count, &report, err);
+    if (status == SL_ERR_STOPPED && should_stop(run))
+        return keep_and_stop(run, err);
+    TRY(status);
+    if (output_is_due(run->output))
+        TRY(commit(run, err));
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
     state->tokens_waiting -=
@@ -395,7 +406,7 @@ static enum status run_pass(struct run *run, struct error *err) {
 static enum status run_passes(struct run *run, struct error *err) {
     for (;;) {
         if (should_stop(run))
-            return error_set(err, SL_ERR_STOPPED, "stopped");
+            return keep_and_stop(run, err);
         TRY(admit(run, err));
         if (engine_live(run->engine) == 0)
             return commit(run, err);
