@@ -152,7 +152,7 @@ static void sweep(enum fault_point point, bool is_lasting, const struct manner *
     uint64_t nth = 1, met = 0;
     make_reference(&settings, &all);
     buf_init(&text);
-    for (;; nth += is_thorough ? 1 : 1 + nth / 40) {
+    for (;; nth += is_thorough ? 1 : 1 + nth / 5) {
         struct job_outcome outcome;
         struct error err = {0};
         fault_arm(point, nth, is_lasting);

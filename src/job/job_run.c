@@ -257,6 +257,8 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
         status = engine_admit(run->engine, &request, err);
     if (status != SL_OK)
         live_free(run, live);
+    else
+        progress_enter(run->progress, live->place, request.answer_count, looked->max_tokens);
     return status;
 }
 
@@ -282,6 +284,7 @@ static enum status admit(struct run *run, struct error *err) {
         if (!fits && !is_never)
             return SL_OK;
         TRY(is_never ? refuse_row(run, index, err) : admit_row(run, index, err));
+        progress_unwait(run->progress, looked->prompt_tokens, looked->max_tokens);
         run->next++;
     }
     return SL_OK;
@@ -289,9 +292,15 @@ static enum status admit(struct run *run, struct error *err) {
 
 /* ---- answers */
 
+static void on_layer(void *ctx, uint32_t layer, uint32_t layers, size_t tokens) {
+    struct run *run = ctx;
+    progress_layer(run->progress, &run->state, &(struct progress_layer){layer, layers, tokens});
+}
+
 static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
     struct run *run = ctx;
     struct live *live = seq->user;
+    progress_token(run->progress, live->place);
     if (live->stop.count > 0 && stop_push(&live->stop, id))
         return true;
     if (live->stop.bytes.has_failed && run->token_error.status == SL_OK)
@@ -371,9 +380,7 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     run->ended.rows_done++;
     run->ended.prompt_tokens += live->prompt_tokens;
     run->ended.completion_tokens += result.count;
-    uint64_t unused = live->max_tokens > generated ? live->max_tokens - generated : 0;
-    run->state.tokens_waiting -=
-        unused < run->state.tokens_waiting ? unused : run->state.tokens_waiting;
+    progress_leave(run->progress, live->place, seq->finish == FINISH_STOP);
     live_free(run, live);
     return SL_OK;
 }
@@ -395,8 +402,6 @@ static enum status run_pass(struct run *run, struct error *err) {
         TRY(commit(run, err));
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
-    state->tokens_waiting -=
-        report.new_tokens < state->tokens_waiting ? report.new_tokens : state->tokens_waiting;
     state->rows_live = engine_live(run->engine);
     state->kv_bytes_used = kv_bytes_used(kv);
     state->kv_bytes = kv_bytes(kv);
@@ -470,7 +475,7 @@ static enum status make_engine(struct run *run, struct error *err) {
                    .pass_tokens = plan->pass_tokens,
                    .page_count = plan->page_count,
                    .window_page_count = plan->window_page_count},
-        .listener = {run, on_token, on_done},
+        .listener = {run, on_token, on_done, on_layer},
     };
     return engine_new(&options, &run->engine, err);
 }
@@ -486,8 +491,10 @@ static enum status make_run(struct run *run, struct error *err) {
         return error_memory(err, run->plan->batch * sizeof(struct live *), "the rows");
     TRY(job_order_make(run->job, run->output, &run->order, err));
     TRY(progress_open(&progress, &run->progress, err));
-    uint64_t waiting = run->job->totals.answer_tokens, begun = output_counts(run->output).tokens;
-    run->state.tokens_waiting = waiting > begun ? waiting - begun : 0;
+    for (size_t i = 0; i < run->order.count; i++) {
+        const struct job_row *looked = &run->job->looked[run->order.rows[i]];
+        progress_wait(run->progress, looked->prompt_tokens, looked->max_tokens);
+    }
     return make_engine(run, err);
 }
 
