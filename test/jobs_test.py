@@ -94,6 +94,34 @@ class Jobs(Suite):
                    "read_bytes_per_second rate_source predicted_peak_bytes")
         equal([m for m in members.split() if m not in plan], [])
 
+    def check_lines_that_ask_for_memory_are_errors_and_the_budget_holds(self):
+        # An eighth of the budget is for reading a row: a twelfth of that for its line, and so many values.
+        budget, model = 96 << 20, self.model("--hidden", 64)
+        most = budget // 8 // 12
+        def line(head, unit, tail, size=most):
+            return head + unit * ((size - len(head) - len(tail)) // len(unit)) + tail
+        good = b'{"id": "good", "prompt": "x", "max_tokens": 3}'
+        hostile = [(line(b'{"id": "deep", "prompt": "x", "note": ', b"[", b""), "nested deeper than 512"),
+                   (line(b'{"id": "names", "prompt": "x", "note": {', b'"a":0,', b'"a":0}}'), "more than 41943 JSON values"),
+                   (line(b'{"id": "lists", "prompt": "x", "note": [', b"[[1]],", b"1]}"), "more than 41943 JSON values"),
+                   (line(b'{"id": "ids", "prompt_ids": [', b"1,", b"1]}"), "more than 41943 JSON values"),
+                   (line(b'{"id": "text", "prompt": "', b"ab c", b'"}'), "more than the context"),
+                   (line(b'{"id": "chat", "messages": [{"role": "user", "content": "', b"\\n", b'"}]}'), "more than the context"),
+                   (line(b'{"id": "long", "prompt": "x", "note": "', b"y", b'"}', most + 2), "that the memory budget leaves for a row"),
+                   (line(b'{"id": "vast", "note": [', b"1,", b"1]}", (64 << 20) + 5), "more than 64 MiB")]
+        metrics = self.folder() / "metrics"
+        alone = self.run(model, [good], "--engine", "stream", "--memory", budget)
+        for text, says in [*hostile, (b"".join(text + b"\n" for text, _ in hostile)[:-1], None)]:
+            done = self.run(model, [good, text], "--engine", "stream", "--memory", budget, "--metrics", metrics)
+            peak = json.loads(metrics.read_text().splitlines()[-1])["peak_rss_bytes"]
+            equal((done.code, done.bytes.split(b"\n")[0]), (1, alone.bytes.strip()), done.err)
+            true(peak <= budget, f"{text[:40]}: the peak is {peak}")
+            true(says is None or says in done.results[1]["error"]["message"], done.results[1])
+        # What only a larger budget reads.
+        wide = line(b'{"id": "wide", "prompt": "x", "max_tokens": 3, "note": "', b"y", b'"}', 2 * most)
+        done = self.run(model, [wide], "--engine", "stream", "--memory", "256M")
+        true("text" in done.results[0], done.results[0])
+
     def check_foreign_results_are_kept_and_overwrite_starts_again(self):
         model, rows, out = self.model(), self.job(), self.folder() / "old.jsonl"
         out.write_text('{"precious": true}\n')

@@ -25,6 +25,7 @@ STEP_SECONDS = 1200
 ISAS = ("scalar", "avx2", "avx512", "neon")     # of the kernel set `portable`
 BF16_SETS = ("avx512bf16", "amx")
 FEW_MODELS = ("llama-gqa", "gemma2", "qwen3-moe", "mlx-4bit")     # of the fixtures, for each instruction set
+MEMCHECK = ["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"]
 EMULATOR = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
 
 
@@ -56,8 +57,8 @@ def run(command, **env):
     return code, output, time.monotonic() - start
 
 
-def unit(tally, build, label, env, emulator=()):
-    for test in sorted(build.rglob("*_test")):
+def unit(tally, build, label, env, emulator=(), only="*_test"):
+    for test in sorted(build.rglob(only)):
         code, output, seconds = run([*emulator, test], **env)
         passed = len(re.findall(r"^\[       OK \]", output, re.M))
         failed = len(set(re.findall(r"^\[  FAILED  \] (\w+)$", output, re.M)))
@@ -65,6 +66,15 @@ def unit(tally, build, label, env, emulator=()):
         if code and not failed or passed + failed + skipped == 0:
             failed, output = 1, output + f"\nexit {code}, and no test failed: a crash?"
         tally.add(f"{label} {test.relative_to(build)}", passed, failed, skipped, output, seconds)
+
+
+def valgrind(tally, build, env):
+    """Unit tests of what reads files and keeps books, under memcheck; kernels have instructions that it does not know."""
+    if not shutil.which("valgrind"):
+        tally.skip("valgrind", "it is not there (tools/deps.sh deep)")
+        return
+    for layer in ("base", "io", "weights", "job"):
+        unit(tally, build / layer, f"valgrind ({layer})", env, ["valgrind", *MEMCHECK])
 
 
 def script(tally, name, command, **env):
@@ -137,6 +147,10 @@ def main():
         unit(tally, args.build.resolve(), "unit", env)
         for label, build in others:
             unit(tally, build, f"unit ({label})", env)
+    if args.deep and wants("sweep"):
+        unit(tally, args.build.resolve() / "job", "every fault point", {**env, "SLUICE_SWEEP_ALL": "1"}, only="job_resume_test")
+    if args.deep and wants("valgrind"):
+        valgrind(tally, args.build.resolve(), env)
     if args.aarch64:
         label, _, build = args.aarch64.partition("=")
         aarch64(tally, (ROOT / build).resolve(), label, sluice, env, wants)

@@ -342,9 +342,12 @@ static enum status read_name(struct reader *reader, struct str *name) {
 
 static enum status push_waiting(struct reader *reader, const struct json_member *member) {
     void *waiting = reader->waiting;
-    if (++reader->values > reader->values_max)
+    if (++reader->values > reader->values_max) {
+        if (reader->options->is_too_large != NULL)
+            *reader->options->is_too_large = true;
         return error_set(reader->err, SL_ERR_INPUT, "JSON has more than %zu values at byte %zu",
                          reader->values_max, reader->at);
+    }
     if (!mem_grow(&waiting, &reader->waiting_cap, reader->waiting_count + 1, sizeof *member))
         return fail_memory(reader, reader->waiting_count * sizeof *member);
     reader->waiting = waiting;

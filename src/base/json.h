@@ -46,6 +46,7 @@ struct json_options {
     /* Most values of the tree, so that `[1,1,1,` cannot ask for thirty times the text; 0: as many
      * as there are. A value takes up to 150 bytes while it is read. */
     size_t values_max;
+    bool *is_too_large; /* set when values_max refused the text; may be NULL */
 };
 
 /* Parses text as one JSON value with nothing but white space after it. Invalid UTF-8 is an error.

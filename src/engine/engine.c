@@ -91,6 +91,8 @@ static enum status engine_fill(struct engine *engine, const struct engine_option
     }
     TRY(pass_init(&engine->pass, limits.pass_tokens, step_options.logits_max, err));
     TRY(engine_fill_samplers(engine, err));
+    engine->pass.at_layer = options->listener.layer;
+    engine->pass.at_layer_ctx = options->listener.ctx;
     return step_new(&step_options, &engine->step, err);
 }
 

@@ -22,6 +22,8 @@ struct engine_listener {
     /* The row ended: seq->finish says how; seq_answer leaves out a stop id. The seq is freed after
      * the call. */
     enum status (*done)(void *ctx, struct seq *seq, struct error *err);
+    /* May be NULL: a pass of so many tokens comes to that layer. For those who watch. */
+    void (*layer)(void *ctx, uint32_t layer, uint32_t layers, size_t tokens);
 };
 
 struct engine_options {

@@ -77,11 +77,13 @@ static enum status pass_experts(struct step *step, uint32_t layer, struct error 
     return SL_OK;
 }
 
-static enum status pass_layers(struct step *step, struct error *err) {
+static enum status pass_layers(const struct pass *pass, struct step *step, struct error *err) {
     const struct arch_math *math = step->model->arch->math;
     TRY(step_begin(step, err));
     TRY(math->embed(step, err));
     for (uint32_t layer = 0; layer < step->config->layers; layer++) {
+        if (pass->at_layer != NULL)
+            pass->at_layer(pass->at_layer_ctx, layer, step->config->layers, pass->tokens);
         TRY(math->attend(step, layer, err));
         if (config_is_mixture(step->config, layer))
             TRY(pass_experts(step, layer, err));
@@ -102,7 +104,7 @@ enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv
     step->kv_tokens = pass->kv_tokens;
     step->logit_columns = pass->logit_columns;
     step->logit_count = pass->logit_count;
-    enum status status = pass_layers(step, err);
+    enum status status = pass_layers(pass, step, err);
     if (status != SL_OK) {
         step_abandon(step);
         return status;

@@ -14,6 +14,9 @@ struct pass {
     size_t tokens, logit_count;
     struct seq **logit_seqs; /* whose column it is */
     size_t tokens_max, logits_max;
+    /* Told before each layer of a pass, on its thread; NULL: nobody asks. */
+    void (*at_layer)(void *ctx, uint32_t layer, uint32_t layers, size_t tokens);
+    void *at_layer_ctx;
 };
 
 enum status pass_init(struct pass *pass, size_t tokens_max, size_t logits_max, struct error *err);

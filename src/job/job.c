@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "job/prompt.h"
+#include "plan/machine.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -103,6 +104,7 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
     uint64_t number = job->rows.lines[index].number;
     row_release(&slot->row);
     slot->look = (struct job_row){0};
+    slot->load_bytes = 0;
     slot->lack = LACK_NONE;
     enum status status = rows_file_read(&job->rows, index, &slot->line, err);
     if (status != SL_OK) {
@@ -112,7 +114,9 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
         return status;
     }
     slot->look.mark = mark_of(buf_str(&slot->line));
-    TRY(row_parse(buf_str(&slot->line), number, &job->settings, &slot->row, unknown, err));
+    status = row_parse(buf_str(&slot->line), number, &job->settings, &slot->row, unknown, err);
+    slot->load_bytes = row_load_bytes(&slot->row, slot->line.len);
+    TRY(status);
     slot->row.code = "invalid_prompt";
     TRY(job_check_means(job->model, &slot->row, &slot->lack, err));
     TRY(prompt_make(job->model, &job->settings, &slot->row, true, NULL, &slot->ids, err));
@@ -179,6 +183,18 @@ enum status job_check_tokenizer(const struct model *model, bool wants_token_ids,
     return SL_OK;
 }
 
+/* Rows are read while the weights are in memory: one alone may not take much of the budget. */
+static void limit_rows(struct job *job) {
+    uint64_t budget = job->settings.memory_bytes;
+    if (budget == 0) {
+        struct machine machine;
+        machine_get(&machine);
+        budget = machine.free_bytes;
+    }
+    job->settings.row_bytes = row_budget_bytes(budget);
+    job->rows.line_bytes_max = row_line_bytes_max(job->settings.row_bytes);
+}
+
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err) {
     *job = (struct job){.settings = *settings, .should_stop = should_stop};
@@ -193,6 +209,7 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
     if (status == SL_OK)
         status = job_check_tokenizer(job->model, job->settings.wants_token_ids, err);
     if (status == SL_OK) {
+        limit_rows(job);
         use_models_sampling(&job->settings, &job->model->config);
         job->totals.specials_are_text = strcmp(settings->content_specials, "text") == 0;
         name_model(job);

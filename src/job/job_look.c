@@ -19,7 +19,8 @@
 
 #define ITEM_ROWS ((size_t)64)
 #define ROUND_ROWS (64 * ITEM_ROWS)
-#define TEAM_ROWS_LEAST ROUND_ROWS /* fewer rows are not worth threads */
+#define TEAM_ROWS_LEAST ROUND_ROWS             /* fewer rows are not worth threads */
+#define LOAD_BYTES_LEAST ((uint64_t)256 << 10) /* the process's own allowance has room for less */
 #define LONG_LINE_BYTES ((uint64_t)1 << 20)
 
 /* What was seen of a row. */
@@ -30,6 +31,7 @@ struct seen {
     struct str id;    /* in the looker's arena, as the next */
     uint32_t *blocks; /* [alike_blocks(prompt_tokens)] of alike_hash */
     uint32_t top_logprobs;
+    uint64_t load_bytes;
     bool was_passed_over; /* done, or a long line */
     bool has_news;        /* a member that its looker did not know */
     bool has_specials, has_lone_surrogates, wants_logprobs;
@@ -96,6 +98,7 @@ static enum status keep_seen(struct look *look, struct looker *looker, struct se
     seen->id = (struct str){copy, row->id_json.len};
     seen->look = looker->slot.look;
     seen->lack = looker->slot.lack;
+    seen->load_bytes = looker->slot.load_bytes;
     seen->has_lone_surrogates = row->has_lone_surrogates;
     if (seen->status == SL_ERR_ROW) {
         seen->look.prompt_tokens = seen->look.max_tokens = 0;
@@ -169,6 +172,8 @@ static enum status take_up(struct look *look, size_t index, struct seen *seen, s
     job->looked[index] = seen->look;
     totals->special_rows += seen->has_specials;
     totals->wants_logprobs = totals->wants_logprobs || seen->wants_logprobs;
+    if (seen->load_bytes > LOAD_BYTES_LEAST && seen->load_bytes > totals->load_bytes)
+        totals->load_bytes = seen->load_bytes;
     if (seen->top_logprobs > totals->top_logprobs)
         totals->top_logprobs = seen->top_logprobs;
     return SL_OK;

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -82,6 +83,7 @@ static void a_job_that_is_stopped_again_and_again_comes_to_the_same_bytes(void *
     buf_init(&text);
     for (size_t after = 40; after < 90; after += 5) {
         struct job_outcome outcome;
+        groups_passes = after % 2 == 0; /* the commit at the end is then what keeps them */
         struct error err = {0};
         enum status status = SL_ERR_STOPPED;
         size_t runs = 0, lines = 0;
@@ -102,6 +104,7 @@ static void a_job_that_is_stopped_again_and_again_comes_to_the_same_bytes(void *
         assert_string_equal(text.data, all.data);
         remove_output();
     }
+    groups_passes = false;
     buf_release(&text);
     buf_release(&all);
 }
@@ -181,15 +184,50 @@ static void a_job_short_of_pages_comes_to_the_same_bytes_stopped_or_not(void **s
     buf_release(&all);
 }
 
+/* The passes of this model take microseconds: a job of some dozens is far from 10 ms. */
+static void short_passes_share_a_transaction(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    struct buf all, text;
+    uint64_t statements[2] = {0};
+    make_reference(&settings, &all);
+    buf_init(&text);
+    for (int i = 0; i < 2; i++) {
+        groups_passes = i == 1;
+        fault_arm(SL_FAULT_SQL, 0, false);
+        must_run(&settings);
+        statements[i] = fault_count(SL_FAULT_SQL);
+        read_output(&text);
+        assert_string_equal(text.data, all.data);
+        remove_output();
+    }
+    groups_passes = false;
+    /* BEGIN, the tokens and COMMIT of each pass; what is left are lines, the start and the end. */
+    assert_true(statements[1] + 60 < statements[0]);
+    buf_release(&text);
+    buf_release(&all);
+}
+
+/* How a job of the sweep runs. */
+struct manner {
+    const char *engine;
+    int64_t threads;
+    bool groups_passes;
+};
+
 /* At each of the first, second, .. calls of a fault point a run fails, until a run meets none:
  * always a clean error and whole lines, and the same command then comes to the same bytes. */
-static void sweep(enum fault_point point, bool is_lasting) {
+static void sweep(enum fault_point point, bool is_lasting, const struct manner *manner) {
     struct settings settings = defaults();
+    bool is_thorough = getenv("SLUICE_SWEEP_ALL") != NULL; /* else thinning out */
+    settings.engine = manner->engine;
+    settings.threads = manner->threads;
+    groups_passes = manner->groups_passes;
     struct buf all, text;
     uint64_t nth = 1, met = 0;
     make_reference(&settings, &all);
     buf_init(&text);
-    for (;; nth += 1 + nth / 40) {
+    for (;; nth += is_thorough ? 1 : 1 + nth / 5) {
         struct job_outcome outcome;
         struct error err = {0};
         fault_arm(point, nth, is_lasting);
@@ -211,44 +249,57 @@ static void sweep(enum fault_point point, bool is_lasting) {
             break;
     }
     assert_true(met > 0);
-    print_message("%s%s: %llu places\n", faulty[point], is_lasting ? ", lasting" : "",
+    print_message("%s%s, %s, %d thread%s%s: %llu places\n", faulty[point],
+                  is_lasting ? ", lasting" : "", manner->engine, (int)manner->threads,
+                  manner->threads > 1 ? "s" : "", manner->groups_passes ? ", grouped" : "",
                   (unsigned long long)met);
+    groups_passes = false;
     buf_release(&text);
     buf_release(&all);
 }
 
+static const struct manner plain = {"auto", 1, false}, grouped = {"auto", 1, true},
+                           streamed = {"stream", 2, false};
+
 static void failed_writes_and_syncs_lose_nothing(void **state) {
     (void)state;
-    sweep(SL_FAULT_WRITE, false);
-    sweep(SL_FAULT_WRITE, true);
-    sweep(SL_FAULT_SYNC, false);
+    sweep(SL_FAULT_WRITE, false, &plain);
+    sweep(SL_FAULT_WRITE, true, &plain);
+    sweep(SL_FAULT_WRITE, true, &grouped);
+    sweep(SL_FAULT_SYNC, false, &plain);
 }
 
 static void failed_statements_of_the_journal_lose_nothing(void **state) {
     (void)state;
-    sweep(SL_FAULT_SQL, false);
-    sweep(SL_FAULT_SQL, true);
+    sweep(SL_FAULT_SQL, false, &plain);
+    sweep(SL_FAULT_SQL, true, &plain);
+    sweep(SL_FAULT_SQL, true, &grouped);
 }
 
 static void failed_reads_and_opens_lose_nothing(void **state) {
     (void)state;
-    sweep(SL_FAULT_OPEN, false);
-    sweep(SL_FAULT_READ, true);
+    sweep(SL_FAULT_OPEN, false, &plain);
+    sweep(SL_FAULT_READ, true, &plain);
+    sweep(SL_FAULT_READ, true, &streamed);
+    sweep(SL_FAULT_SHORT_READ, false, &streamed);
 }
 
-static void failed_allocations_lose_nothing(void **state) {
+static void failed_allocations_and_threads_lose_nothing(void **state) {
     (void)state;
-    sweep(SL_FAULT_ALLOC, false);
+    sweep(SL_FAULT_ALLOC, false, &plain);
+    sweep(SL_FAULT_ALLOC, true, &streamed);
+    sweep(SL_FAULT_THREAD, false, &streamed);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_short_of_pages_comes_to_the_same_bytes_stopped_or_not),
         cmocka_unit_test(a_job_that_is_stopped_again_and_again_comes_to_the_same_bytes),
+        cmocka_unit_test(short_passes_share_a_transaction),
         cmocka_unit_test(failed_writes_and_syncs_lose_nothing),
         cmocka_unit_test(failed_statements_of_the_journal_lose_nothing),
         cmocka_unit_test(failed_reads_and_opens_lose_nothing),
-        cmocka_unit_test(failed_allocations_lose_nothing),
+        cmocka_unit_test(failed_allocations_and_threads_lose_nothing),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

@@ -259,6 +259,8 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
         status = engine_admit(run->engine, &request, err);
     if (status != SL_OK)
         live_free(run, live);
+    else
+        progress_enter(run->progress, live->place, request.answer_count, looked->max_tokens);
     return status;
 }
 
@@ -299,16 +301,25 @@ static bool fits(void *ctx, uint32_t index) {
 
 static enum status admit(struct run *run, struct error *err) {
     uint32_t index;
-    while (queue_take(&run->queue, fits, run, &index))
+    while (queue_take(&run->queue, fits, run, &index)) {
+        const struct job_row *looked = &run->job->looked[index];
         TRY(is_never(run, index) ? refuse_row(run, index, err) : admit_row(run, index, err));
+        progress_unwait(run->progress, looked->prompt_tokens, looked->max_tokens);
+    }
     return SL_OK;
 }
 
 /* ---- answers */
 
+static void on_layer(void *ctx, uint32_t layer, uint32_t layers, size_t tokens) {
+    struct run *run = ctx;
+    progress_layer(run->progress, &run->state, &(struct progress_layer){layer, layers, tokens});
+}
+
 static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
     struct run *run = ctx;
     struct live *live = seq->user;
+    progress_token(run->progress, live->place);
     if (live->stop.count > 0 && stop_push(&live->stop, id))
         return true;
     if (live->stop.bytes.has_failed && run->token_error.status == SL_OK)
@@ -388,21 +399,28 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     run->ended.rows_done++;
     run->ended.prompt_tokens += live->prompt_tokens;
     run->ended.completion_tokens += result.count;
-    uint64_t unused = live->max_tokens > generated ? live->max_tokens - generated : 0;
-    run->state.tokens_waiting -=
-        unused < run->state.tokens_waiting ? unused : run->state.tokens_waiting;
+    progress_leave(run->progress, live->place, seq->finish == FINISH_STOP);
     live_free(run, live);
     return SL_OK;
 }
 
+/* Stopped between passes or within one, whose tokens then do not exist yet: what was made before is
+ * kept. */
+static enum status keep_and_stop(struct run *run, struct error *err) {
+    TRY(commit(run, err));
+    return error_set(err, SL_ERR_STOPPED, "stopped");
+}
+
 static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
-    TRY(engine_pass(run->engine, run->queue.next < run->queue.count, &report, err));
-    TRY(commit(run, err));
+    enum status status = engine_pass(run->engine, run->queue.next < run->queue.count, &report, err);
+    if (status == SL_ERR_STOPPED && should_stop(run))
+        return keep_and_stop(run, err);
+    TRY(status);
+    if (output_is_due(run->output))
+        TRY(commit(run, err));
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
-    state->tokens_waiting -=
-        report.new_tokens < state->tokens_waiting ? report.new_tokens : state->tokens_waiting;
     state->rows_live = engine_live(run->engine);
     state->kv_bytes_used = kv_bytes_used(kv);
     state->kv_bytes = kv_bytes(kv);
@@ -412,7 +430,7 @@ static enum status run_pass(struct run *run, struct error *err) {
 static enum status run_passes(struct run *run, struct error *err) {
     for (;;) {
         if (should_stop(run))
-            return error_set(err, SL_ERR_STOPPED, "stopped");
+            return keep_and_stop(run, err);
         TRY(admit(run, err));
         if (engine_live(run->engine) == 0)
             return commit(run, err);
@@ -484,7 +502,7 @@ static enum status make_engine(struct run *run, struct error *err) {
                    .pass_tokens = plan->pass_tokens,
                    .page_count = plan->page_count,
                    .window_page_count = plan->window_page_count},
-        .listener = {run, on_token, on_done},
+        .listener = {run, on_token, on_done, on_layer},
     };
     return engine_new(&options, &run->engine, err);
 }
@@ -500,8 +518,10 @@ static enum status make_run(struct run *run, struct error *err) {
         return error_memory(err, run->plan->batch * sizeof(struct live *), "the rows");
     TRY(job_order_make(run->job, run->output, &run->queue, err));
     TRY(progress_open(&progress, &run->progress, err));
-    uint64_t waiting = run->job->totals.answer_tokens, begun = output_counts(run->output).tokens;
-    run->state.tokens_waiting = waiting > begun ? waiting - begun : 0;
+    for (size_t i = 0; i < run->queue.count; i++) {
+        const struct job_row *looked = &run->job->looked[run->queue.rows[i]];
+        progress_wait(run->progress, looked->prompt_tokens, looked->max_tokens);
+    }
     return make_engine(run, err);
 }
 

@@ -5,8 +5,10 @@
  *                                                              -> journal_complete -> journal_close
  *
  * Invariants
- *  1. A transaction is one pass (or some thousands of rows that are errors): the lines of the rows
- *     that ended in it and the tokens of all others. It is there whole or not at all.
+ *  1. A transaction is one pass, or the passes of some milliseconds where they are shorter than
+ * that (SL_OUTPUT_GROUP_SECONDS), or some thousands of rows that are errors: the lines of the rows
+ *     that ended in it and the tokens of all others. It is there whole or not at all; rows that
+ *     ended in it do not count as done before.
  *  2. `result` has the lines themselves, numbered from 1 without a gap in the order of completion;
  *     a row is done when, and only when, its line is there. A row has one line.
  *  3. A line goes into the results file after the transaction that holds it is committed. So the
@@ -21,14 +23,16 @@
  *  6. After a write that failed the journal takes no further one: every call says so.
  *
  * What a crash leaves. Killed: all that was committed (SQLite's write-ahead log is in the page
- * cache then). Power lost: the commits up to the last one that was synced or later; SQLite's
- * checksums cut off what is torn, and by (2) and (4) any earlier commit is a whole journal. The
- * results file may then have lines that the journal has lost: they are cut off, and their rows run
- * again, to the same bytes. A commit is synced when the last sync is SL_JOURNAL_SYNC_SHARE times as
- * long ago as it took, which bounds the cost of syncing to 1 / SL_JOURNAL_SYNC_SHARE of the time
- * and the loss to that time. The log is put into the file by the same rule, once it has 4 MB:
- * another 1 / SL_JOURNAL_SYNC_SHARE at most. The first transaction, the last line's and the last
- * one are always synced.
+ * cache then), so the pass under way is lost and those that wait for their common commit: by (2),
+ * (3) and (4) the journal is whole without them, no line of theirs has gone out, and they are run
+ * again to the same bits. A run that is told to stop commits first. Power lost: the commits up to
+ * the last one that was synced or later; SQLite's checksums cut off what is torn, and by (2) and
+ * (4) any earlier commit is a whole journal. The results file may then have lines that the journal
+ * has lost: they are cut off, and their rows run again, to the same bytes. A commit is synced when
+ * the last sync is SL_JOURNAL_SYNC_SHARE times as long ago as it took, which bounds the cost of
+ * syncing to 1 / SL_JOURNAL_SYNC_SHARE of the time and the loss to that time. The log is put into
+ * the file by the same rule, once it has 4 MB: another 1 / SL_JOURNAL_SYNC_SHARE at most. The first
+ * transaction, the last line's and the last one are always synced.
  *
  * One process at a time, by SQLite's own lock, which the kernel drops with the process; one thread.
  */

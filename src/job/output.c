@@ -5,6 +5,7 @@
  * the file in order and on the disk -> the journal complete. */
 #include "job/output.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "io/file.h"
 
@@ -34,6 +35,8 @@ struct output {
     struct begun *begun; /* by row */
     size_t begun_cap;
     bool is_in_transaction;
+    bool commits_every_pass;
+    double committed; /* when, by clock_seconds */
     struct buf lines; /* of the transaction */
     struct pending *pending;
     size_t pending_count, pending_cap;
@@ -445,6 +448,15 @@ bool output_is_full(const struct output *output) {
     return output->lines.len >= PENDING_BYTES_MAX || output->pending_count >= PENDING_LINES_MAX;
 }
 
+bool output_is_due(const struct output *output) {
+    return !output->is_in_transaction || output->commits_every_pass || output_is_full(output) ||
+           clock_seconds() - output->committed >= SL_OUTPUT_GROUP_SECONDS;
+}
+
+void output_commit_every_pass(struct output *output) {
+    output->commits_every_pass = true;
+}
+
 enum status output_commit(struct output *output, uint64_t *record, struct error *err) {
     size_t at = 0;
     *record = 0;
@@ -458,6 +470,7 @@ enum status output_commit(struct output *output, uint64_t *record, struct error 
     }
     output->pending_count = 0;
     buf_clear(&output->lines);
+    output->committed = clock_seconds();
     return SL_OK;
 }
 

@@ -13,6 +13,8 @@
 #include "job/sink.h"
 #include "plan/settings.h"
 
+#define SL_OUTPUT_GROUP_SECONDS 0.010
+
 struct output;
 
 /* Opens and locks results and journal, and changes nothing. Refuses as sink_open does, and a
@@ -67,6 +69,11 @@ enum status output_add_token(struct output *output, const struct journal_token *
 enum status output_commit(struct output *output, uint64_t *record, struct error *err);
 /* Lines and errors that wait for a commit are many: time for one. */
 bool output_is_full(const struct output *output);
+/* After a pass: whether it is time for a commit. Passes shorter than SL_OUTPUT_GROUP_SECONDS share
+ * one, so that the journal costs them little; a longer pass has one of its own. */
+bool output_is_due(const struct output *output);
+/* For tests of what fails in which pass: each has a commit of its own, however short it is. */
+void output_commit_every_pass(struct output *output);
 /* Records before this one are of rows with lines alone. Of those that output_begin made for rows
  * begun earlier: output_first_record. */
 enum status output_forget_before(struct output *output, uint64_t record, struct error *err);

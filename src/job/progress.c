@@ -1,12 +1,12 @@
 /* Owns what people and programs see of a running job: the updating line, the log line a minute, the
  * metrics file and the summary. Decides nothing about the job.
  *
- * Times come from the passes themselves. What is left is an upper bound (every row to its limit)
- * divided by the rate of the last passes. */
+ * Times come from the passes themselves; what is left is estimate.c's. */
 #include "job/progress.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "job/estimate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,9 @@
 #define LOG_EVERY_SECONDS 60.0
 #define PASSES_KEPT 65536u /* the median is of the last so many */
 #define DECODE_PASSES_LEAST 5u
-#define RATE_WEIGHT 0.2 /* of the newest pass in the running rate */
+#define LONG_PASS_SECONDS 1.0 /* one that is shown layer by layer */
+#define ETA_SHARE 100.0       /* of the time, that is spent on an estimate at most */
+#define RATE_WEIGHT 0.2       /* of the newest pass in the running rate */
 
 enum show { SHOW_NONE, SHOW_LINE, SHOW_LOG };
 
@@ -38,10 +40,44 @@ struct progress {
     uint64_t passes;
     double tokens_per_second; /* of the last passes */
     uint64_t new_tokens;
+    struct estimate estimate;
+    double eta, eta_at, eta_cost; /* seconds left, when that was found, what it took */
+    double pass_begun;
+    double reading; /* share of the last pass in which the drive read; below 0: nothing was read */
+    double read_bytes, pass_seconds; /* of all passes */
     size_t batch_max;
     struct pass_time *times; /* [PASSES_KEPT], a circle */
     struct buf line;
 };
+
+static enum status make_estimate(struct progress *progress, const struct plan *plan,
+                                 struct error *err) {
+    progress->eta = plan->seconds;
+    enum status status = estimate_init(&progress->estimate, plan->batch, err);
+    if (status != SL_OK)
+        mem_free(progress);
+    return status;
+}
+
+void progress_wait(struct progress *progress, size_t prompt_tokens, size_t limit) {
+    estimate_wait(&progress->estimate, prompt_tokens, limit);
+}
+
+void progress_unwait(struct progress *progress, size_t prompt_tokens, size_t limit) {
+    estimate_unwait(&progress->estimate, prompt_tokens, limit);
+}
+
+void progress_enter(struct progress *progress, size_t place, size_t generated, size_t limit) {
+    estimate_enter(&progress->estimate, place, generated, limit);
+}
+
+void progress_token(struct progress *progress, size_t place) {
+    estimate_token(&progress->estimate, place);
+}
+
+void progress_leave(struct progress *progress, size_t place, bool is_stop) {
+    estimate_leave(&progress->estimate, place, is_stop);
+}
 
 enum status progress_open(const struct progress_options *options, struct progress **out,
                           struct error *err) {
@@ -62,6 +98,9 @@ enum status progress_open(const struct progress_options *options, struct progres
     };
     progress->shown = progress->started;
     buf_init(&progress->line);
+    progress->pass_begun = progress->eta_at = progress->started;
+    progress->reading = -1;
+    TRY(make_estimate(progress, options->plan, err));
     progress->times = mem_new(PASSES_KEPT, sizeof *progress->times);
     if (progress->times == NULL) {
         progress_close(progress);
@@ -88,6 +127,7 @@ void progress_close(struct progress *progress) {
     if (progress->fd >= 0)
         close(progress->fd);
     buf_release(&progress->line);
+    estimate_release(&progress->estimate);
     mem_free(progress->times);
     mem_free(progress);
 }
@@ -115,10 +155,21 @@ static void add_count(struct buf *out, const char *name, uint64_t value) {
     buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
 }
 
-static double eta_seconds(const struct progress *progress, const struct progress_state *state) {
-    if (progress->tokens_per_second <= 0)
-        return progress->plan->seconds;
-    return (double)state->tokens_waiting / progress->tokens_per_second;
+/* Looks anew after a pass, unless passes are so short that looking would cost. */
+static void renew_eta(struct progress *progress) {
+    struct estimate_left left;
+    double begin = clock_seconds();
+    if (progress->passes > 1 && begin - progress->eta_at < ETA_SHARE * progress->eta_cost)
+        return;
+    if (estimate_left(&progress->estimate, progress->plan->pass_tokens, &left))
+        progress->eta = left.seconds;
+    progress->eta_at = clock_seconds();
+    progress->eta_cost = progress->eta_at - begin;
+}
+
+static double eta_seconds(const struct progress *progress) {
+    double left = progress->eta - (clock_seconds() - progress->eta_at);
+    return left > 0 ? left : 0;
 }
 
 static enum status metrics_pass(struct progress *progress, const struct pass_report *report,
@@ -142,7 +193,7 @@ static enum status metrics_pass(struct progress *progress, const struct pass_rep
     add_count(out, "kv_bytes_used", state->kv_bytes_used);
     add_count(out, "kv_bytes", state->kv_bytes);
     add_count(out, "rss_bytes", machine_rss_bytes());
-    add_real(out, "eta_seconds", eta_seconds(progress, state));
+    add_real(out, "eta_seconds", eta_seconds(progress));
     buf_add(out, STR("}\n"));
     return write_metrics(progress, err);
 }
@@ -159,27 +210,54 @@ static void add_eta(struct buf *out, double seconds) {
         buf_printf(out, "%llus", (unsigned long long)whole);
 }
 
-/* rows 12/500 · pass 21 (34.1 s) · 3.6 tok/s · ETA 4h 52m · bf16 · batch 167 · disk 96% · peak 21G
+static void add_peak(struct buf *out, uint64_t bytes) {
+    if (bytes >= 1000000000)
+        buf_printf(out, "%.1f GB", (double)bytes / 1e9);
+    else
+        buf_printf(out, "%.0f MB", (double)bytes / 1e6);
+}
+
+/* rows 12/500 · pass 21 (34.1 s) · 3.6 tok/s · ETA 4h 52m · bf16 · batch 167 · disk 96% · peak 21.3
+ * GB and within a long pass: pass 22 (12.4 s, layer 31 of 80, 167 tokens)
  */
-static void show_pass(struct progress *progress, const struct pass_report *report,
-                      const struct progress_state *state) {
+static void show(struct progress *progress, const struct progress_state *state, double seconds,
+                 const struct progress_layer *layer) {
     struct buf *out = &progress->line;
     buf_clear(out);
-    buf_printf(out, "rows %zu/%zu · pass %llu (%.1f s) · %.1f tok/s · ETA ", state->rows_done,
-               progress->rows_total, (unsigned long long)progress->passes, report->seconds,
-               progress->tokens_per_second);
-    add_eta(out, eta_seconds(progress, state));
-    buf_printf(out, " · %s · batch %zu", progress->plan->precision, state->rows_live);
-    if (report->reads.read_bytes > 0 && report->seconds > 0)
-        buf_printf(out, " · disk %.0f%%", 100 * report->reads.read_seconds / report->seconds);
+    buf_printf(out, "rows %zu/%zu · pass %llu (%.1f s", state->rows_done + state->rows_failed,
+               progress->rows_total, (unsigned long long)progress->passes + (layer != NULL),
+               seconds);
+    if (layer != NULL)
+        buf_printf(out, ", layer %u of %u, %zu tokens", layer->layer + 1, layer->layers,
+                   layer->tokens);
+    buf_printf(out, ") · %.1f tok/s · ETA ", progress->tokens_per_second);
+    add_eta(out, eta_seconds(progress));
+    buf_printf(out, " · %s · batch %zu", progress->plan->precision, progress->estimate.live);
+    if (progress->reading >= 0)
+        buf_printf(out, " · disk %.0f%%", 100 * progress->reading);
     buf_add(out, STR(" · peak "));
-    plan_amount(machine_peak_rss_bytes(), out);
+    add_peak(out, machine_peak_rss_bytes());
     if (out->has_failed)
         return;
     if (progress->show == SHOW_LINE)
         log_progress(out->data);
     else
         log_note("%s", out->data);
+}
+
+static bool is_due(struct progress *progress, double now) {
+    double every = progress->show == SHOW_LINE ? LINE_EVERY_SECONDS : LOG_EVERY_SECONDS;
+    if (progress->show == SHOW_NONE || now - progress->shown < every)
+        return false;
+    progress->shown = now;
+    return true;
+}
+
+void progress_layer(struct progress *progress, const struct progress_state *state,
+                    const struct progress_layer *layer) {
+    double now = clock_seconds(), seconds = now - progress->pass_begun;
+    if (seconds >= LONG_PASS_SECONDS && is_due(progress, now))
+        show(progress, state, seconds, layer);
 }
 
 enum status progress_pass(struct progress *progress, const struct pass_report *report,
@@ -192,17 +270,22 @@ enum status progress_pass(struct progress *progress, const struct pass_report *r
     progress->times[progress->passes % PASSES_KEPT] = (struct pass_time){
         (float)report->seconds, (float)report->reads.read_bytes, report->prefill_tokens == 0};
     progress->passes++;
+    estimate_pass(&progress->estimate, report->decode_tokens + report->prefill_tokens,
+                  report->seconds);
+    renew_eta(progress);
+    bool has_read = report->reads.read_bytes > 0 && report->seconds > 0;
+    progress->reading = has_read ? report->reads.read_seconds / report->seconds : -1;
+    progress->read_bytes += (double)report->reads.read_bytes;
+    progress->pass_seconds += report->seconds;
     progress->new_tokens += report->new_tokens;
     size_t batch = state->rows_live + report->rows_done; /* those that were in */
     progress->batch_max = batch > progress->batch_max ? batch : progress->batch_max;
     if (progress->fd >= 0)
         TRY(metrics_pass(progress, report, state, err));
     double now = clock_seconds();
-    double every = progress->show == SHOW_LINE ? LINE_EVERY_SECONDS : LOG_EVERY_SECONDS;
-    if (progress->show != SHOW_NONE && now - progress->shown >= every) {
-        progress->shown = now;
-        show_pass(progress, report, state);
-    }
+    if (is_due(progress, now))
+        show(progress, state, report->seconds, NULL);
+    progress->pass_begun = clock_seconds();
     return SL_OK;
 }
 
@@ -233,6 +316,11 @@ uint64_t progress_decode_rate(struct progress *progress) {
     return median.seconds > 0 ? (uint64_t)((double)median.read_bytes / (double)median.seconds) : 0;
 }
 
+/* Tokens a second, if the plan's passes take the plan's time. */
+static double predicted_rate(const struct plan *plan) {
+    return plan->seconds > 0 ? (double)plan->rows.answer_tokens / plan->seconds : 0;
+}
+
 static enum status metrics_summary(struct progress *progress, const struct progress_state *state,
                                    double seconds, double rate, struct error *err) {
     struct buf *out = &progress->line;
@@ -250,6 +338,12 @@ static enum status metrics_summary(struct progress *progress, const struct progr
     add_count(out, "peak_rss_bytes", machine_peak_rss_bytes());
     add_count(out, "prompt_tokens", state->prompt_tokens);
     add_count(out, "completion_tokens", state->completion_tokens);
+    const struct plan *plan = progress->plan;
+    add_count(out, "predicted_passes", plan->passes);
+    add_real(out, "predicted_seconds", plan->seconds);
+    add_count(out, "predicted_peak_bytes", plan->predicted_peak_bytes);
+    add_count(out, "predicted_read_bytes_per_second", plan->read_bytes_per_second);
+    add_real(out, "predicted_tokens_per_second", predicted_rate(plan));
     buf_printf(out,
                ", \"engine\": \"%s\", \"precision\": \"%s\", \"kernels\": \"%s\", \"batch_max\": "
                "%zu}\n",
@@ -258,34 +352,55 @@ static enum status metrics_summary(struct progress *progress, const struct progr
     return write_metrics(progress, err);
 }
 
+static void add_seconds(struct buf *out, double seconds) {
+    if (seconds < 10) /* "0s" would tell nothing */
+        buf_printf(out, "%.1fs", seconds);
+    else
+        add_eta(out, seconds);
+}
+
+/* What came of it, and in brackets what was planned. */
+static void show_summary(struct progress *progress, const struct progress_state *state,
+                         double seconds, double rate) {
+    const struct plan *plan = progress->plan;
+    struct buf *out = &progress->line;
+    buf_clear(out);
+    buf_printf(out, "%zu of %zu row%s answered", state->rows_done, progress->rows_total,
+               progress->rows_total == 1 ? "" : "s");
+    if (state->rows_failed > 0)
+        buf_printf(out, ", %zu %s", state->rows_failed,
+                   state->rows_failed == 1 ? "is an error" : "are errors");
+    buf_printf(out, "; %llu token%s in ", (unsigned long long)state->completion_tokens,
+               state->completion_tokens == 1 ? "" : "s");
+    add_seconds(out, seconds);
+    buf_add(out, STR(" (planned "));
+    add_seconds(out, plan->seconds);
+    buf_printf(out, "), %.1f tok/s (%.1f), %llu pass%s (%llu), ", rate, predicted_rate(plan),
+               (unsigned long long)progress->passes, progress->passes == 1 ? "" : "es",
+               (unsigned long long)plan->passes);
+    if (progress->read_bytes > 0 && progress->pass_seconds > 0) {
+        buf_add(out, STR("disk "));
+        plan_amount((uint64_t)(progress->read_bytes / progress->pass_seconds), out);
+        buf_add(out, STR("/s ("));
+        plan_amount(plan->read_bytes_per_second, out);
+        buf_add(out, STR("/s), "));
+    }
+    buf_add(out, STR("peak memory "));
+    plan_amount(machine_peak_rss_bytes(), out);
+    buf_add(out, STR(" (planned "));
+    plan_amount(plan->predicted_peak_bytes, out);
+    buf_add_char(out, ')');
+    if (!out->has_failed)
+        log_note("%s", out->data);
+}
+
 enum status progress_finish(struct progress *progress, const struct progress_state *state,
                             struct error *err) {
     double seconds = clock_seconds() - progress->started;
     double rate = seconds > 0 ? (double)progress->new_tokens / seconds : 0;
     if (progress->show == SHOW_LINE)
         log_progress("");
-    if (progress->show != SHOW_NONE) {
-        struct buf *out = &progress->line;
-        buf_clear(out);
-        buf_printf(out, "%zu of %zu row%s answered", state->rows_done, progress->rows_total,
-                   progress->rows_total == 1 ? "" : "s");
-        if (state->rows_failed > 0)
-            buf_printf(out, ", %zu %s", state->rows_failed,
-                       state->rows_failed == 1 ? "is an error" : "are errors");
-        buf_printf(out, "; %llu token%s in ", (unsigned long long)state->completion_tokens,
-                   state->completion_tokens == 1 ? "" : "s");
-        if (seconds < 10) /* "0s" would tell nothing */
-            buf_printf(out, "%.1fs", seconds);
-        else
-            add_eta(out, seconds);
-        buf_printf(out, ", %.1f tok/s, %llu pass%s, peak memory ", rate,
-                   (unsigned long long)progress->passes, progress->passes == 1 ? "" : "es");
-        plan_amount(machine_peak_rss_bytes(), out);
-        buf_add(out, STR(" (planned "));
-        plan_amount(progress->plan->predicted_peak_bytes, out);
-        buf_add_char(out, ')');
-        if (!out->has_failed)
-            log_note("%s", out->data);
-    }
+    if (progress->show != SHOW_NONE)
+        show_summary(progress, state, seconds, rate);
     return progress->fd >= 0 ? metrics_summary(progress, state, seconds, rate, err) : SL_OK;
 }

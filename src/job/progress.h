@@ -19,7 +19,12 @@ struct progress_state {
     size_t rows_done, rows_failed, rows_live;
     uint64_t kv_bytes_used, kv_bytes;
     uint64_t prompt_tokens, completion_tokens; /* of finished rows */
-    uint64_t tokens_waiting;                   /* answer tokens that may still come, at most */
+};
+
+/* Where a pass is. */
+struct progress_layer {
+    uint32_t layer, layers;
+    size_t tokens; /* of the pass */
 };
 
 enum status progress_open(const struct progress_options *options, struct progress **out,
@@ -28,6 +33,15 @@ enum status progress_open(const struct progress_options *options, struct progres
  * cannot be written. */
 enum status progress_pass(struct progress *progress, const struct pass_report *report,
                           const struct progress_state *state, struct error *err);
+/* Within a pass, before each layer: the progress line when the pass is a long one. */
+void progress_layer(struct progress *progress, const struct progress_state *state,
+                    const struct progress_layer *layer);
+/* For the time left (estimate.h): rows that wait, enter a place, get a token, leave. */
+void progress_wait(struct progress *progress, size_t prompt_tokens, size_t limit);
+void progress_unwait(struct progress *progress, size_t prompt_tokens, size_t limit);
+void progress_enter(struct progress *progress, size_t place, size_t generated, size_t limit);
+void progress_token(struct progress *progress, size_t place);
+void progress_leave(struct progress *progress, size_t place, bool is_stop);
 /* The summary line of the metrics and one line for people. */
 enum status progress_finish(struct progress *progress, const struct progress_state *state,
                             struct error *err);

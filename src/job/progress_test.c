@@ -1,6 +1,7 @@
 /* The metrics file: members of INTERFACE.md "metrics", one object a pass, and the summary. */
 #include "job/progress.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "io/file.h"
 
@@ -20,6 +21,11 @@ static const struct plan plan = {.engine = "stream",
                                  .precision = "bf16",
                                  .kernels = "portable",
                                  .seconds = 100,
+                                 .passes = 50,
+                                 .batch = 8,
+                                 .pass_tokens = 64,
+                                 .rows.answer_tokens = 300,
+                                 .read_bytes_per_second = 700,
                                  .predicted_peak_bytes = 1 << 20};
 
 static int make_path(void **state) {
@@ -66,7 +72,12 @@ static void every_pass_has_its_line_at_once(void **state) {
     (void)state;
     struct progress *progress = open_progress();
     struct progress_state now = {
-        .rows_done = 3, .rows_live = 4, .kv_bytes_used = 50, .kv_bytes = 100, .tokens_waiting = 80};
+        .rows_done = 3, .rows_live = 4, .kv_bytes_used = 50, .kv_bytes = 100};
+    /* A row with 11 tokens to come: as many passes of 2 s. */
+    progress_wait(progress, 5, 12);
+    progress_unwait(progress, 5, 12);
+    progress_enter(progress, 3, 0, 12);
+    progress_token(progress, 3);
     struct pass_report report = {
         .decode_tokens = 8,
         .prefill_tokens = 5,
@@ -84,16 +95,15 @@ static void every_pass_has_its_line_at_once(void **state) {
     static const struct {
         const char *name;
         double value;
-    } expected[] = {{"pass", 1},           {"seconds", 2},
-                    {"read_bytes", 1000},  {"read_seconds", 1.5},
-                    {"wait_seconds", 0.5}, {"compute_seconds", 1.5},
-                    {"decode_tokens", 8},  {"prefill_tokens", 5},
-                    {"draft_tokens", 0},   {"rows_live", 4},
-                    {"rows_done", 3},      {"rows_total", 10},
-                    {"kv_bytes_used", 50}, {"kv_bytes", 100},
-                    {"eta_seconds", 20}}; /* 80 tokens at 8 in 2 s */
+    } expected[] = {{"pass", 1},           {"seconds", 2},        {"read_bytes", 1000},
+                    {"read_seconds", 1.5}, {"wait_seconds", 0.5}, {"compute_seconds", 1.5},
+                    {"decode_tokens", 8},  {"prefill_tokens", 5}, {"draft_tokens", 0},
+                    {"rows_live", 4},      {"rows_done", 3},      {"rows_total", 10},
+                    {"kv_bytes_used", 50}, {"kv_bytes", 100}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         assert_true(number(line, expected[i].name) == expected[i].value);
+    double eta = number(line, "eta_seconds");
+    assert_true(eta > 21 && eta <= 22.0001);
     assert_true(number(line, "rss_bytes") > 4096);
     assert_null(json_get(line, "summary"));
     progress_close(progress);
@@ -136,6 +146,12 @@ static void summary_has_the_median_pass(void **state) {
     assert_true(number(line, "batch_max") == 11); /* 7 live after a pass in which 4 ended */
     assert_true(number(line, "peak_rss_bytes") > 4096);
     assert_true(number(line, "tokens_per_second") > 0);
+    /* What was planned, beside what came of it. */
+    assert_true(number(line, "predicted_passes") == 50);
+    assert_true(number(line, "predicted_seconds") == 100);
+    assert_true(number(line, "predicted_peak_bytes") == 1 << 20);
+    assert_true(number(line, "predicted_read_bytes_per_second") == 700);
+    assert_true(number(line, "predicted_tokens_per_second") == 3);
     assert_true(json_string(json_get(line, "engine"), &word) && str_is(word, "stream"));
     assert_true(json_string(json_get(line, "kernels"), &word) && str_is(word, "portable"));
     assert_true(json_string(json_get(line, "precision"), &word) && str_is(word, "bf16"));
@@ -159,10 +175,71 @@ static void metrics_that_cannot_be_written_are_an_error(void **state) {
     progress_close(progress);
 }
 
+static void read_stderr_of(void (*act)(struct progress *), const char *mode, struct buf *text) {
+    char name[] = "/tmp/sluice-stderr-XXXXXX";
+    struct progress_options options = {mode, NULL, &plan, 500};
+    struct progress *progress;
+    int fd = mkstemp(name), kept = dup(STDERR_FILENO);
+    assert_true(fd >= 0 && kept >= 0);
+    assert_int_equal(progress_open(&options, &progress, NULL), SL_OK);
+    assert_true(dup2(fd, STDERR_FILENO) >= 0);
+    act(progress);
+    progress_close(progress);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    assert_int_equal(file_read_all(name, 1 << 20, text, NULL), SL_OK);
+    close(fd);
+    close(kept);
+    unlink(name);
+}
+
+static void show_a_long_pass(struct progress *progress) {
+    struct progress_state now = {.rows_done = 11, .rows_failed = 1};
+    struct pass_report report = {.decode_tokens = 3,
+                                 .new_tokens = 36,
+                                 .seconds = 10,
+                                 .reads = {.read_bytes = 4000, .read_seconds = 9.6}};
+    for (size_t place = 0; place < 3; place++)
+        progress_enter(progress, place, 0, 1768);
+    clock_sleep(0.25); /* a line at most every 0.2 s */
+    assert_int_equal(progress_pass(progress, &report, &now, NULL), SL_OK);
+    struct progress_layer layer = {30, 80, 167};
+    progress_layer(progress, &now, &layer); /* the pass has just begun: nothing */
+    clock_sleep(1.05);
+    progress_layer(progress, &now, &layer);
+    assert_int_equal(progress_finish(progress, &now, NULL), SL_OK);
+}
+
+/* The form of the issue; three rows with 1768 tokens to come, 10 s each. */
+static void the_line_has_its_form_and_moves_within_a_long_pass(void **state) {
+    (void)state;
+    struct buf text;
+    buf_init(&text);
+    read_stderr_of(show_a_long_pass, "line", &text);
+    static const char *const parts[] = {
+        "rows 12/500 · pass 1 (10.0 s) · 3.6 tok/s · ETA 4h 54m · bf16 · batch 3 · disk 96% · "
+        "peak ",
+        " MB",
+        "rows 12/500 · pass 2 (1.",
+        " s, layer 31 of 80, 167 tokens) · 3.6 tok/s · ETA 4h 54m",
+        "11 of 500 rows answered, 1 is an error; 0 tokens in ",
+        "s (planned 1m 40s), ",
+        " tok/s (3.0), 1 pass (50), disk 400/s (700/s), peak memory ",
+        " (planned 1.00M)"};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t found = str_find(buf_str(&text), str_from(parts[i]), at);
+        if (found == SIZE_MAX)
+            fail_msg("no \"%s\" from %zu in: %s", parts[i], at, text.data);
+        at = found + strlen(parts[i]);
+    }
+    buf_release(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pass_has_its_line_at_once),
         cmocka_unit_test(summary_has_the_median_pass),
+        cmocka_unit_test(the_line_has_its_form_and_moves_within_a_long_pass),
         cmocka_unit_test(metrics_that_cannot_be_written_are_an_error),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LINE_FORMS                                                                                 \
+    4u /* the line, texts without escapes, the prompt, what the tokenizer makes of it */
+#define VALUE_BYTES 150u /* of a value while it is read */
+
 static enum status fail(struct row *row, const char *code, struct error *err, const char *text) {
     row->code = code;
     return error_set(err, SL_ERR_ROW, "%s", text);
@@ -157,18 +161,49 @@ static enum status read_envelope(struct row *row, const struct json *line, const
     return SL_OK;
 }
 
+uint64_t row_budget_bytes(uint64_t budget_bytes) {
+    uint64_t bytes = budget_bytes / 8;
+    bytes = bytes < SL_ROW_BYTES_LEAST ? SL_ROW_BYTES_LEAST : bytes;
+    return bytes > SL_ROW_BYTES_MOST ? SL_ROW_BYTES_MOST : bytes;
+}
+
+uint64_t row_line_bytes_max(uint64_t row_bytes) {
+    uint64_t bytes = row_bytes / (3 * LINE_FORMS);
+    return row_bytes == 0 || bytes > SL_LINE_MAX ? SL_LINE_MAX : bytes;
+}
+
+size_t row_values_max(uint64_t row_bytes) {
+    size_t count = (size_t)(row_bytes / (2 * VALUE_BYTES));
+    return row_bytes == 0 || count > SL_ROW_VALUES_MAX ? SL_ROW_VALUES_MAX : count;
+}
+
+uint64_t row_load_bytes(const struct row *row, uint64_t line_bytes) {
+    return LINE_FORMS * line_bytes + 2 * row->arena.used_bytes;
+}
+
 /* JSON of the line, or why it is none. */
-static enum status read_json(struct row *row, struct str line, const struct json **out,
-                             struct error *err) {
+static enum status read_json(struct row *row, struct str line, const struct settings *settings,
+                             const struct json **out, struct error *err) {
     uint32_t lone_surrogates = 0;
+    bool is_too_large = false;
     struct json_options options = {.depth_max = SL_ROW_DEPTH_MAX,
-                                   .lone_surrogates = &lone_surrogates};
+                                   .lone_surrogates = &lone_surrogates,
+                                   .values_max = row_values_max(settings->row_bytes),
+                                   .is_too_large = &is_too_large};
     size_t valid = utf8_valid_len(line);
     if (valid < line.len) {
         row->code = "invalid_utf8";
         return error_set(err, SL_ERR_ROW, "byte %zu of the line is not valid UTF-8", valid + 1);
     }
     enum status status = json_parse(&row->arena, line, &options, out, err);
+    if (is_too_large) {
+        row->code = "line_too_long";
+        return error_set(
+            err, SL_ERR_ROW, "the line has more than %zu JSON values, the most that %s",
+            options.values_max,
+            options.values_max < SL_ROW_VALUES_MAX ? "the memory budget leaves for a row (--memory)"
+                                                   : "a row may have");
+    }
     if (status == SL_ERR_INPUT) {
         row->code = "invalid_json";
         error_prefix(err, "the line is not valid JSON");
@@ -189,7 +224,7 @@ enum status row_parse(struct str line, uint64_t number, const struct settings *s
     TRY(row_init(row, number, err));
     if (line.len > SL_LINE_MAX)
         return fail(row, "line_too_long", err, "the line has more than 64 MiB");
-    TRY(read_json(row, line, &object, err));
+    TRY(read_json(row, line, settings, &object, err));
     body = object;
     row->is_batch = json_get(object, "custom_id") != NULL;
     const char *id_name = row->is_batch ? "custom_id" : "id";

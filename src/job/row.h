@@ -11,6 +11,14 @@
 
 #define SL_LINE_MAX ((size_t)64 << 20)
 #define SL_ROW_DEPTH_MAX 512u
+/* JSON values of a line. What reading a row may take in memory is the budget's share, row_bytes: a
+ * third of it is for the line in its forms, half for the values. */
+#define SL_ROW_VALUES_MAX ((size_t)1 << 21)
+#define SL_ROW_BYTES_LEAST ((uint64_t)4 << 20)
+#define SL_ROW_BYTES_MOST ((uint64_t)1 << 30)
+uint64_t row_budget_bytes(uint64_t budget_bytes); /* of a memory budget: an eighth */
+uint64_t row_line_bytes_max(uint64_t row_bytes);  /* 0: SL_LINE_MAX */
+size_t row_values_max(uint64_t row_bytes);        /* 0: SL_ROW_VALUES_MAX */
 
 enum row_form { ROW_PROMPT, ROW_PROMPT_IDS, ROW_MESSAGES };
 
@@ -50,6 +58,9 @@ enum status row_init(struct row *row, uint64_t number, struct error *err);
 enum status row_parse(struct str line, uint64_t number, const struct settings *settings,
                       struct row *row, struct buf *unknown, struct error *err);
 void row_release(struct row *row);
+/* What reading the row has taken at its height, about: the line, its text in other forms, values
+ * while they were read. */
+uint64_t row_load_bytes(const struct row *row, uint64_t line_bytes);
 
 /* Parameters that are the same in plain rows and in Batch bodies. row_params.c. */
 enum status row_read_params(struct row *row, const struct json *object,

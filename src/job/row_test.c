@@ -373,6 +373,29 @@ static void saved_corpus_is_replayed(void **state) {
     assert_true(count > 10);
 }
 
+static void values_of_a_line_are_limited_by_the_share_of_the_budget(void **state) {
+    (void)state;
+    struct settings settings = defaults;
+    struct error err = {0};
+    struct row row;
+    settings.row_bytes = 3000; /* ten values of 150 bytes are half of it */
+    static const char within[] = "{\"prompt_ids\": [1, 2, 3, 4, 5, 6, 7, 8]}",
+                      beyond[] = "{\"id\": 5, \"prompt_ids\": [1, 2, 3, 4, 5, 6, 7, 8]}";
+    assert_int_equal(row_parse(str_from(within), 1, &settings, &row, NULL, &err), SL_OK);
+    assert_true(row_load_bytes(&row, sizeof within) > sizeof within + 8 * sizeof(uint32_t));
+    row_release(&row);
+    assert_int_equal(row_parse(str_from(beyond), 1, &settings, &row, NULL, &err), SL_ERR_ROW);
+    assert_string_equal(row.code, "line_too_long");
+    assert_non_null(strstr(err.text, "more than 10 JSON values"));
+    row_release(&row);
+    /* An eighth, with bounds; and what a row may have when nothing is said. */
+    assert_true(row_budget_bytes((uint64_t)96 << 20) == (uint64_t)12 << 20);
+    assert_true(row_budget_bytes(1) == (uint64_t)4 << 20);
+    assert_true(row_budget_bytes(UINT64_MAX) == (uint64_t)1 << 30);
+    assert_true(row_line_bytes_max((uint64_t)1 << 30) == SL_LINE_MAX);
+    assert_true(row_line_bytes_max(0) == SL_LINE_MAX && row_values_max(0) == SL_ROW_VALUES_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_takes_every_form),
@@ -386,6 +409,7 @@ int main(void) {
         cmocka_unit_test(depth_beyond_the_limit_is_an_error),
         cmocka_unit_test(unknown_members_are_named_once),
         cmocka_unit_test(saved_corpus_is_replayed),
+        cmocka_unit_test(values_of_a_line_are_limited_by_the_share_of_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,7 +107,7 @@ static enum status open_file(const char *path, struct file **file, struct error 
 
 enum status rows_file_open(const char *path, uint64_t limit, uint64_t shard_index,
                            uint64_t shard_count, struct rows_file *rows, struct error *err) {
-    struct rows_file made = {0};
+    struct rows_file made = {.line_bytes_max = SL_LINE_MAX};
     struct scan scan = {
         .line.number = 1, .limit = limit, .shard_index = shard_index, .shard_count = shard_count};
     must(shard_count == 0 || (shard_index >= 1 && shard_index <= shard_count));
@@ -136,6 +136,11 @@ enum status rows_file_read(const struct rows_file *rows, size_t index, struct bu
     if (line->bytes > SL_LINE_MAX)
         return error_set(err, SL_ERR_ROW, "the line has %llu bytes, more than 64 MiB",
                          (unsigned long long)line->bytes);
+    if (line->bytes > rows->line_bytes_max)
+        return error_set(err, SL_ERR_ROW,
+                         "the line has %llu bytes, more than the %llu that the memory budget "
+                         "leaves for a row (--memory)",
+                         (unsigned long long)line->bytes, (unsigned long long)rows->line_bytes_max);
     size_t bytes = (size_t)line->bytes;
     if (!mem_grow((void **)&buf->data, &buf->cap, bytes + 1, 1))
         return error_memory(err, bytes + 1, "a row");

@@ -134,8 +134,8 @@ void memory_set_rows(struct memory *memory, const struct plan_rows *rows) {
     memory->rows = rows;
     memory->longest_pages = kv_pages_for(rows->longest > 0 ? rows->longest : 1);
     size_t lines = rows->lines > rows->count ? rows->lines : rows->count;
-    memory->base_bytes =
-        memory->process_bytes + ALLOWANCE_LINE * lines + line * rows->longest_answer;
+    memory->base_bytes = memory->process_bytes + ALLOWANCE_LINE * lines +
+                         line * rows->longest_answer + rows->load_bytes;
 }
 
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count) {

@@ -27,6 +27,7 @@ struct plan_rows {
     uint64_t answer_tokens; /* sum of max_tokens */
     bool wants_logprobs;    /* of any row */
     size_t top_logprobs;    /* the most that a row asks for */
+    uint64_t load_bytes;    /* that reading the largest row takes; 0: next to nothing */
     size_t special_rows;    /* with special tokens inside their messages' content */
     bool specials_are_text; /* --content-specials text */
 };

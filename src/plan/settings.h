@@ -23,7 +23,8 @@ struct settings {
     size_t stop_count;
     const char *system;    /* NULL */
     uint64_t memory_bytes; /* 0: 85 % of what is free */
-    const char *engine;    /* "auto" "resident" "stream" */
+    uint64_t row_bytes; /* that reading a row may take, set by job_open; 0: as the format has it */
+    const char *engine; /* "auto" "resident" "stream" */
     const char *precision; /* "auto" "bf16" "8" "4" */
     double deadline_hours; /* 24 */
     int64_t batch;         /* 0: what memory allows */
