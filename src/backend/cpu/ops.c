@@ -147,6 +147,18 @@ void cpu_rms_norm(struct backend *backend, const struct act *x, const float *wei
               tiles * x->features * SL_LANES);
 }
 
+static void centre_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct ops_run *run = ctx;
+    run->cpu->kernels->centre(act_tile(run->y, item), run->y->features);
+}
+
+void cpu_centre(struct backend *backend, struct act *y) {
+    struct ops_run run = {.cpu = cpu_from(backend), .y = y};
+    size_t tiles = act_tiles(y->tokens);
+    share_out(backend, centre_item, &run, tiles, tiles * y->features * SL_LANES);
+}
+
 static void rope_item(void *ctx, size_t item, size_t worker) {
     (void)worker;
     const struct ops_run *run = ctx;
