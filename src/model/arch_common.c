@@ -87,13 +87,27 @@ static void common_head_norm(struct step *step, uint32_t layer, enum role role, 
         step->backend->ops->rms_norm(step->backend, x, weight, group, step->config->norm_eps, x);
 }
 
+/* to = norm(from): an RMS norm, or a layer norm without bias, which takes the mean out first. */
+static void common_norm(struct step *step, const struct act *from, const float *weight,
+                        struct act *to) {
+    const struct config *config = step->config;
+    const struct backend_ops *ops = step->backend->ops;
+    if (config->has_layer_norm) {
+        const struct feature_range all = {0, 1, 0, config->hidden};
+        if (from != to)
+            ops->copy(step->backend, from, &all, to);
+        ops->centre(step->backend, to);
+        from = to;
+    }
+    ops->rms_norm(step->backend, from, weight, config->hidden, config->norm_eps, to);
+}
+
 /* What a half layer reads: h normalised, or h itself in families that have no such norm. */
 static const struct act *common_input(struct step *step, uint32_t layer, enum role norm) {
     const float *weight = step_vector(step, layer, norm);
     if (weight == NULL)
         return &step->h;
-    step->backend->ops->rms_norm(step->backend, &step->h, weight, step->config->hidden,
-                                 step->config->norm_eps, &step->x);
+    common_norm(step, &step->h, weight, &step->x);
     return &step->x;
 }
 
@@ -116,6 +130,12 @@ static void common_rotate(struct step *step, uint32_t layer) {
         return;
     step->backend->ops->rope(step->backend, rope, config->heads, config->head_dim, &step->q);
     step->backend->ops->rope(step->backend, rope, config->kv_heads, config->head_dim, &step->k);
+    if (!config->has_plain_head_norm)
+        return;
+    struct act *both[2] = {&step->q, &step->k};
+    for (int i = 0; i < 2; i++)
+        step->backend->ops->rms_norm(step->backend, both[i], NULL, config->head_dim,
+                                     config->norm_eps, both[i]);
 }
 
 enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err) {
@@ -129,6 +149,7 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
     common_head_norm(step, layer, ROLE_Q_NORM, &step->q);
     common_head_norm(step, layer, ROLE_K_NORM, &step->k);
     common_rotate(step, layer);
+    step_scale_queries(step, layer);
     ops->kv_write(backend, &step->kv_layers[layer], step->kv_tokens, &step->k, &step->v);
     bool is_windowed = config->is_windowed != NULL && config->is_windowed[layer];
     struct attention_args args = {
@@ -138,6 +159,7 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
         .scale = (float)config->score_scale,
         .cap = (float)config->score_cap,
         .window = is_windowed ? config->window : 0,
+        .is_chunked = config->is_chunked,
         .sinks = step_vector(step, layer, ROLE_SINKS),
     };
     ops->attention(backend, &args, &step->q, &step->a);
@@ -148,7 +170,8 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
 
 enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err) {
     struct backend *backend = step->backend;
-    const struct act *x = common_input(step, layer, ROLE_MLP_NORM);
+    bool is_parallel = step->config->is_parallel; /* then x is what attention read */
+    const struct act *x = is_parallel ? &step->x : common_input(step, layer, ROLE_MLP_NORM);
     TRY(common_project(step, layer, ROLE_GATE, x, &step->gate, err));
     TRY(common_project(step, layer, ROLE_UP, x, &step->up, err));
     if (step->config->activation == ACTIVATION_GELU_TANH)
@@ -165,8 +188,7 @@ enum status arch_common_head(struct step *step, struct error *err) {
     if (step->logit_count > 0) {
         backend->ops->select(backend, &step->h, step->logit_columns, step->logit_count,
                              &step->picked);
-        backend->ops->rms_norm(backend, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM),
-                               step->config->hidden, step->config->norm_eps, &step->picked);
+        common_norm(step, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM), &step->picked);
     }
     TRY(step_product(step, 0, ROLE_HEAD, &step->picked, &step->logits, err));
     const struct config *config = step->config;

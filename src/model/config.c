@@ -136,6 +136,12 @@ static enum status config_check_scales(struct config *config, const char *name, 
     TRY(config_check_scale(&config->residual_scale, 1.0, "the residual stream", name, err));
     TRY(config_check_scale(&config->logit_scale, 1.0, "logits", name, err));
     TRY(config_check_scale(&config->score_scale, root, "attention scores", name, err));
+    const struct query_scaling *scaling = &config->query_scaling;
+    if (scaling->beta != 0 && !(scaling->beta > 0 && scaling->beta <= 1e3 && scaling->length >= 1 &&
+                                scaling->length <= SL_CONTEXT_MAX))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: queries that grow by %g each %g positions make no sense", name,
+                         scaling->beta, scaling->length);
     double caps[2] = {config->score_cap, config->logit_cap};
     for (int i = 0; i < 2; i++)
         if (caps[i] != 0 && !(caps[i] >= 1e-3 && caps[i] <= 1e6))

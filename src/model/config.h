@@ -48,6 +48,7 @@ enum mixture_score {
     MIXTURE_SOFTMAX,        /* over all experts, then the largest */
     MIXTURE_SOFTMAX_CHOSEN, /* the largest, then a softmax over them */
     MIXTURE_SIGMOID,        /* each by itself (DeepSeek-V3) */
+    MIXTURE_SIGMOID_CHOSEN, /* the largest, then each by itself (Llama 4) */
 };
 
 /* A mixture of experts: sizes and how tokens are routed (model/route.h has the rules). */
@@ -58,9 +59,21 @@ struct mixture {
     enum mixture_score score;
     bool sums_to_one;                 /* the weights of a token are divided by their sum */
     float scale;                      /* of the weights */
+    bool scales_inputs;               /* weights multiply what an expert reads, not what it adds */
+    bool fuses_gate_up;               /* an expert may have gate and up in one matrix .. */
+    bool alternates_gate_up;          /* .. row by row of them; else all of gate, then all of up */
     uint32_t groups, groups_used;     /* experts are chosen within the best groups; 1, 1: all */
     float swiglu_alpha, swiglu_limit; /* gpt-oss's activation; limit 0: SiLU */
     bool *is_dense;                   /* [layers], in the config's arena: those with a plain MLP */
+};
+
+/* Queries are multiplied by 1 + beta log(1 + floor((position + offset) / length)): sharper where
+ * there are more keys (Nakanishi 2025, as Llama 4 and Ministral 3 have it). */
+struct query_scaling {
+    double beta; /* 0: none */
+    double length;
+    uint32_t offset;
+    bool skips_rotated; /* in layers that do not rotate alone */
 };
 
 /* Multi-head latent attention (DeepSeek-V2): keys and values of all heads come from one compressed
@@ -96,7 +109,8 @@ struct config {
     struct rope_config window_rope; /* of the windowed layers, if they have one of their own */
     bool has_window_rope;           /* then rotary is that of rope */
     bool *skips_rope;               /* [layers], in arena; NULL: all rotate */
-    uint32_t window;                /* sliding window of the layers in window_layers; 0: none */
+    uint32_t window;                /* sliding window of the layers in is_windowed; 0: none */
+    bool is_chunked;                /* a window is instead the chunk of positions that one is in */
     bool *is_windowed;              /* [layers], in arena; NULL: none is */
     enum activation activation;     /* of the gate */
     /* Factors; 0 until config_check puts the neutral value. */
@@ -104,11 +118,16 @@ struct config {
     double score_scale;                 /* of scores: 1 / sqrt(head_dim) unless it is given */
     double logit_scale;                 /* of logits */
     double score_cap, logit_cap;        /* x becomes cap tanh(x / cap); 0: none */
-    float norm_offset;                  /* added to the weights of norms when they are read */
-    bool ties_embeddings;               /* declared; the file decides (CASES 31) */
+    struct query_scaling query_scaling;
+    float norm_offset;        /* added to the weights of norms when they are read */
+    bool has_layer_norm;      /* norms of h take the mean out first */
+    bool is_parallel;         /* the MLP reads what attention reads */
+    bool has_plain_head_norm; /* q and k normalised after rotation, without weights */
+    bool ties_embeddings;     /* declared; the file decides (CASES 31) */
     bool has_qk_norm;
     bool has_whole_qk_norm; /* the norms of q and k are over all heads together */
     bool declares_attention_bias, declares_mlp_bias; /* then the tensors must be there */
+    bool declares_output_bias;                       /* of families that say it apart */
     struct mixture mixture;
     struct latent latent;
     struct quantisation quantisation;

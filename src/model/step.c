@@ -15,8 +15,10 @@
  */
 #include "model/step.h"
 
+#include "base/num.h"
 #include "model/rope.h"
 
+#include <math.h>
 #include <stdatomic.h>
 
 /* Activations of a step and their sizes: one row each, so that step_new and step_bytes agree. */
@@ -61,7 +63,7 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->expert_y, mixture->count != 0 ? config->hidden : 0, tokens},
         {&step->expert_gate, mixture->count != 0 ? expert : 0, tokens},
         {&step->expert_up, mixture->count != 0 ? expert : 0, tokens},
-        {&step->expert_both, mixture->swiglu_limit > 0 ? 2 * (size_t)mixture->inner : 0, tokens},
+        {&step->expert_both, mixture->fuses_gate_up ? 2 * (size_t)mixture->inner : 0, tokens},
         {&step->low_q, latent->q_rank, tokens},
         {&step->low_kv, latent->kv_rank, tokens},
         {&step->low_key, latent->rope, tokens},
@@ -83,13 +85,14 @@ static size_t step_place(struct step *step, const struct config *config, size_t 
                          uint8_t *memory) {
     const struct mixture *mixture = &config->mixture;
     size_t experts = mixture->count, used = mixture->used, inputs = config->latent.nope, bias = 0;
-    if (mixture->swiglu_limit > 0) {
+    if (mixture->fuses_gate_up) {
         inputs = config->hidden > mixture->inner ? config->hidden : mixture->inner;
         bias = config->hidden > 2 * mixture->inner ? config->hidden : 2 * (size_t)mixture->inner;
     }
     size_t gathered = experts != 0 ? tokens : 0, at = 0;
-    const size_t counts[] = {SL_CHAIN * inputs, bias,     tokens * used, tokens * used,
-                             experts,           gathered, gathered,      3 * experts};
+    size_t scaled = config->query_scaling.beta != 0 ? tokens : 0;
+    const size_t counts[] = {SL_CHAIN * inputs, bias,     tokens * used, tokens * used, experts,
+                             gathered,          gathered, 3 * experts,   scaled};
     enum { ARRAYS = sizeof counts / sizeof counts[0] };
     void *arrays[ARRAYS];
     for (size_t i = 0; i < ARRAYS; i++) {
@@ -104,6 +107,7 @@ static size_t step_place(struct step *step, const struct config *config, size_t 
     step->gather_columns = arrays[5];
     step->gather_weights = arrays[6];
     step->route_scratch = arrays[7];
+    step->query_factors = arrays[8];
     return at;
 }
 
@@ -352,6 +356,16 @@ static void step_fill_ropes(struct step *step) {
     rope_fill(&step->window_rope, &source, step->kv_tokens, step->tokens, team);
 }
 
+/* In double, rounded once. */
+static void step_fill_query_factors(struct step *step) {
+    const struct query_scaling *scaling = &step->config->query_scaling;
+    for (size_t token = 0; scaling->beta != 0 && token < step->tokens; token++) {
+        double position = (double)step->kv_tokens[token].position + scaling->offset;
+        double steps = floor(position / scaling->length);
+        step->query_factors[token] = (float)(1.0 + scaling->beta * num_log(1.0 + steps));
+    }
+}
+
 enum status step_begin(struct step *step, struct error *err) {
     const struct config *config = step->config;
     struct step_act acts[STEP_ACTS];
@@ -367,7 +381,15 @@ enum status step_begin(struct step *step, struct error *err) {
     for (size_t i = 0; i < STEP_ACTS; i++)
         act_shape(acts[i].act, acts[i].features, acts[i].tokens);
     step_fill_ropes(step);
+    step_fill_query_factors(step);
     return SL_OK;
+}
+
+void step_scale_queries(struct step *step, uint32_t layer) {
+    const struct query_scaling *scaling = &step->config->query_scaling;
+    if (scaling->beta == 0 || (scaling->skips_rotated && step_rope(step, layer) != NULL))
+        return;
+    step->backend->ops->scale_tokens(step->backend, step->query_factors, &step->q);
 }
 
 const struct rope_table *step_rope(const struct step *step, uint32_t layer) {

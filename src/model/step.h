@@ -49,9 +49,10 @@ struct step {
     struct act expert_both;            /* gate and up alternating [2 x inner]; gpt-oss */
     struct act low_q;                  /* compressed attention: [q_rank] */
     struct act low_kv, low_key;        /* [kv_rank], [rope] */
-    struct act wide_q; /* queries for the compressed keys [heads x (kv_rank + rope)] */
-    struct act wide_a; /* weighted compressed values [heads x kv_rank] */
-    struct act part;   /* of one head, or the rotated parts of all */
+    struct act wide_q;    /* queries for the compressed keys [heads x (kv_rank + rope)] */
+    struct act wide_a;    /* weighted compressed values [heads x kv_rank] */
+    struct act part;      /* of one head, or the rotated parts of all */
+    float *query_factors; /* [tokens]: config.query_scaling of each position */
     struct rope_table rope, window_rope; /* window_rope: of windowed layers, if it differs */
     float *inverse_frequencies; /* 3 x [rotary / 2]: of rope, of its long rows, of window_rope */
     uint8_t *embed_rows;        /* raw rows of this pass's ids */
@@ -108,6 +109,8 @@ enum status step_embed(struct step *step, float scale, struct error *err);
  * the layout's order. */
 enum status step_product(struct step *step, uint32_t layer, enum role role, const struct act *x,
                          struct act *y, struct error *err);
+/* q times query_scaling, if it holds for this layer. */
+void step_scale_queries(struct step *step, uint32_t layer);
 /* How the layer rotates; NULL: it does not. */
 const struct rope_table *step_rope(const struct step *step, uint32_t layer);
 /* The same for a matrix of an expert. */
