@@ -6,11 +6,11 @@
 #include <string.h>
 
 static const struct arch *const archs[] = {
-    &arch_llama,      &arch_mistral,   &arch_qwen2,     &arch_qwen3,   &arch_gemma2,
-    &arch_gemma3,     &arch_phi3,      &arch_olmo2,     &arch_smollm3, &arch_granite,
-    &arch_mixtral,    &arch_qwen2_moe, &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek,
-    &arch_glm4_moe,   &arch_glm4,      &arch_seed_oss,  &arch_exaone4, &arch_cohere2,
-    &arch_ministral3,
+    &arch_llama,      &arch_mistral,    &arch_qwen2,     &arch_qwen3,   &arch_gemma2,
+    &arch_gemma3,     &arch_phi3,       &arch_olmo2,     &arch_smollm3, &arch_granite,
+    &arch_mixtral,    &arch_qwen2_moe,  &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek,
+    &arch_glm4_moe,   &arch_glm4,       &arch_seed_oss,  &arch_exaone4, &arch_cohere2,
+    &arch_ministral3, &arch_minimax_m2, &arch_llama4,
 };
 #define ARCH_TABLE_COUNT (sizeof archs / sizeof archs[0])
 

@@ -81,6 +81,7 @@ extern const struct arch arch_gemma2, arch_gemma3, arch_phi3, arch_olmo2, arch_s
     arch_granite;
 extern const struct arch arch_mixtral, arch_qwen2_moe, arch_qwen3_moe, arch_gpt_oss;
 extern const struct arch arch_deepseek, arch_glm4_moe;
+extern const struct arch arch_minimax_m2, arch_llama4;
 extern const struct arch arch_glm4, arch_seed_oss, arch_exaone4, arch_cohere2, arch_ministral3;
 const struct arch *arch_from_hf(struct str model_type); /* NULL when unknown */
 const struct arch *arch_from_gguf(struct str name);     /* NULL when unknown */

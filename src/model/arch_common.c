@@ -168,16 +168,20 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
     return SL_OK;
 }
 
+void arch_common_activate(struct step *step, const struct act *gate, struct act *up) {
+    const struct backend_ops *ops = step->backend->ops;
+    if (step->config->activation == ACTIVATION_GELU_TANH)
+        ops->gelu_mul(step->backend, gate, up);
+    else
+        ops->silu_mul(step->backend, gate, up);
+}
+
 enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err) {
-    struct backend *backend = step->backend;
     bool is_parallel = step->config->is_parallel; /* then x is what attention read */
     const struct act *x = is_parallel ? &step->x : common_input(step, layer, ROLE_MLP_NORM);
     TRY(common_project(step, layer, ROLE_GATE, x, &step->gate, err));
     TRY(common_project(step, layer, ROLE_UP, x, &step->up, err));
-    if (step->config->activation == ACTIVATION_GELU_TANH)
-        backend->ops->gelu_mul(backend, &step->gate, &step->up);
-    else
-        backend->ops->silu_mul(backend, &step->gate, &step->up);
+    arch_common_activate(step, &step->gate, &step->up);
     TRY(common_project(step, layer, ROLE_DOWN, &step->up, &step->y, err));
     common_add(step, layer, ROLE_MLP_POST_NORM);
     return SL_OK;
@@ -253,6 +257,37 @@ enum status arch_common_window(const struct json *config, const char *name, uint
                              name);
     }
     out->window = (uint32_t)keys;
+    return SL_OK;
+}
+
+enum status arch_common_rope_interval(uint64_t interval, struct config *out, struct error *err) {
+    TRY(config_layer_flags(out, &out->skips_rope, err));
+    for (uint32_t layer = 0; layer < out->layers; layer++)
+        out->skips_rope[layer] = ((uint64_t)layer + 1) % interval == 0;
+    return SL_OK;
+}
+
+enum status arch_common_rope_layers(const struct json *config, const char *name, uint64_t interval,
+                                    struct config *out, struct error *err) {
+    const struct json *list = json_get(config, "no_rope_layers");
+    const struct json *value = json_get(config, "no_rope_layer_interval");
+    uint64_t rotates = 0;
+    if (value != NULL && !json_is(value, JSON_NULL) &&
+        (!json_u64(value, &interval) || interval == 0))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: no_rope_layer_interval is not a positive whole number", name);
+    TRY(arch_common_rope_interval(interval, out, err));
+    if (list == NULL || json_is(list, JSON_NULL) || (json_is(list, JSON_ARRAY) && list->count == 0))
+        return SL_OK;
+    if (!json_is(list, JSON_ARRAY) || list->count < out->layers)
+        return error_set(err, SL_ERR_ENV, "%s: no_rope_layers must be a list of %u numbers", name,
+                         out->layers);
+    for (uint32_t layer = 0; layer < out->layers; layer++) {
+        if (!json_u64(&list->items[layer], &rotates) || rotates > 1)
+            return error_set(err, SL_ERR_ENV, "%s: no_rope_layers[%u] is neither 0 nor 1", name,
+                             layer);
+        out->skips_rope[layer] = rotates == 0;
+    }
     return SL_OK;
 }
 

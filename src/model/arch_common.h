@@ -6,6 +6,8 @@
 
 #include "model/arch.h"
 
+struct act;
+
 /* Roles that every one of these families has, and biases where the file has them (declared ones
  * must be there). Q and K norms are absent: a family that has them says so itself. */
 enum arch_need arch_common_need(const struct config *config, enum role role);
@@ -22,6 +24,8 @@ enum status arch_common_embed(struct step *step, struct error *err);
 enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err);
 /* h += Down (silu(Gate x) * Up x) with x = norm(h), or gelu; norms and factor likewise. */
 enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err);
+/* up = act(gate) * up: SiLU, or GELU in its tanh form. */
+void arch_common_activate(struct step *step, const struct act *gate, struct act *up);
 /* logits = Head norm(h) for the tokens that need them, scaled and capped. */
 enum status arch_common_head(struct step *step, struct error *err);
 
@@ -29,6 +33,12 @@ enum status arch_common_head(struct step *step, struct error *err);
  * it is given, else every layer from first_layer on slides. Null or absent: no window. */
 enum status arch_common_window(const struct json *config, const char *name, uint64_t first_layer,
                                struct config *out, struct error *err);
+/* Each `interval`th layer does not rotate. */
+enum status arch_common_rope_interval(uint64_t interval, struct config *out, struct error *err);
+/* The same with no_rope_layer_interval in place of `interval`, unless no_rope_layers lists a 1 for
+ * each layer that rotates and a 0 for each that does not. */
+enum status arch_common_rope_layers(const struct json *config, const char *name, uint64_t interval,
+                                    struct config *out, struct error *err);
 /* For families whose class has no window and ignores the setting, while other programs apply it:
  * refuses one below the context, and layer types that slide. */
 enum status arch_common_no_window(const struct json *config, const char *name, struct config *out,

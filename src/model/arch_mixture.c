@@ -59,7 +59,7 @@ static enum status mixture_shared(struct step *step, uint32_t layer, struct erro
     act_shape(&step->expert_y, step->config->hidden, step->tokens);
     TRY(step_product(step, layer, ROLE_SHARED_GATE, &step->x, &step->expert_gate, err));
     TRY(step_product(step, layer, ROLE_SHARED_UP, &step->x, &step->expert_up, err));
-    backend->ops->silu_mul(backend, &step->expert_gate, &step->expert_up);
+    arch_common_activate(step, &step->expert_gate, &step->expert_up);
     TRY(step_product(step, layer, ROLE_SHARED_DOWN, &step->expert_up, &step->expert_y, err));
     if (is_gated)
         backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns,
@@ -141,10 +141,8 @@ static void mixture_activate(struct step *step) {
     if (mixture->swiglu_limit > 0)
         backend->ops->swiglu_clipped(backend, &step->expert_gate, mixture->swiglu_alpha,
                                      mixture->swiglu_limit, &step->expert_up);
-    else if (step->config->activation == ACTIVATION_GELU_TANH)
-        backend->ops->gelu_mul(backend, &step->expert_gate, &step->expert_up);
     else
-        backend->ops->silu_mul(backend, &step->expert_gate, &step->expert_up);
+        arch_common_activate(step, &step->expert_gate, &step->expert_up);
 }
 
 enum status arch_mixture_expert_output(struct step *step, uint32_t layer, uint32_t number,

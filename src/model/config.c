@@ -92,11 +92,11 @@ static enum status config_check_rope(const struct config *config, struct rope_co
         return error_set(err, SL_ERR_ENV, "%s: rope factor is %g, must be 1 to 1e6", name,
                          rope->factor);
     if (rope->kind == ROPE_LLAMA3 &&
-        !(rope->low_freq_factor > 0 && rope->high_freq_factor > rope->low_freq_factor &&
+        !(rope->low_freq_factor > 0 && rope->high_freq_factor >= rope->low_freq_factor &&
           rope->high_freq_factor <= 1e6 && rope->original_context >= 1 &&
           rope->original_context <= SL_CONTEXT_MAX))
         return error_set(err, SL_ERR_ENV,
-                         "%s: rope type llama3 needs 0 < low_freq_factor < high_freq_factor and a "
+                         "%s: rope type llama3 needs 0 < low_freq_factor <= high_freq_factor and a "
                          "positive original_max_position_embeddings, not %g, %g and %g",
                          name, rope->low_freq_factor, rope->high_freq_factor,
                          rope->original_context);

@@ -167,6 +167,9 @@ static enum status reader_fill(struct meta_reader *reader, const struct arch *ar
     out->activation = arch->activation;
     TRY(reader_check_members(reader, arch, out, err));
     TRY(meta_reader_size(reader, "block_count", 0, &out->layers, err));
+    if (out->layers > SL_LAYERS_MAX) /* before anything is made for each layer */
+        return error_set(err, SL_ERR_ENV, "%s: the number of layers is %u, must be 1 to %u",
+                         reader->name, out->layers, SL_LAYERS_MAX);
     TRY(meta_reader_size(reader, "embedding_length", 0, &out->hidden, err));
     TRY(meta_reader_size(reader, "attention.head_count", 0, &out->heads, err));
     TRY(meta_reader_size(reader, "attention.head_count_kv", out->heads, &out->kv_heads, err));

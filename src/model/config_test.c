@@ -105,7 +105,7 @@ static void unknown_rope_settings_are_refused_by_name(void **state) {
             "low_freq_factor");
     refuses("llama",
             ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
-            "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}",
+            "\"high_freq_factor\":3,\"original_max_position_embeddings\":64}",
             "high_freq_factor");
     refuses("llama",
             ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1000000.0},"

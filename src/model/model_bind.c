@@ -452,6 +452,7 @@ static bool binder_is_harmless(struct str name) {
                                           "attn_rot_embd.weight",
                                           "rope.freqs",
                                           ".input_scale",
+                                          ".activation_scale",
                                           ".k_scale",
                                           ".v_scale",
                                           NULL};

@@ -256,7 +256,9 @@ static const struct role_info roles[ROLE_COUNT] = {
                           .is_per_layer = true,
                           .is_vector = true},
     [ROLE_ROUTER_CORRECTION] = {.word = "e_score_correction_bias",
-                                .safetensors = "model.layers.%u.mlp.gate.e_score_correction_bias",
+                                .safetensors =
+                                    "model.layers.%u.mlp.gate.e_score_correction_bias|"
+                                    "model.layers.%u.block_sparse_moe.e_score_correction_bias",
                                 .gguf = "blk.%u.exp_probs_b.bias|"
                                         "blk.%u.exp_probs_b",
                                 .is_per_layer = true,

@@ -31,6 +31,8 @@ static double rope_llama3(const struct rope_config *rope, double frequency) {
         return frequency;
     if (wave > long_wave)
         return frequency / rope->factor;
+    if (short_wave == long_wave)
+        return frequency;
     double blend = (rope->original_context / wave - rope->low_freq_factor) /
                    (rope->high_freq_factor - rope->low_freq_factor);
     return (1.0 - blend) * frequency / rope->factor + blend * frequency;
