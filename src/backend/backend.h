@@ -84,9 +84,10 @@ struct backend_ops {
      * tokens of x. */
     void (*product)(struct backend *backend, const struct view *w, const struct act *x,
                     struct act *y, size_t first_row);
-    /* y[f, t] = value of row t of w (rows.rows == tokens): embeddings from gathered rows, times
-     * scale. */
-    void (*embed)(struct backend *backend, const struct view *rows, float scale, struct act *y);
+    /* y[f, t] = value first + f of row t (rows.rows == tokens): embeddings from gathered rows, or a
+     * part of them, times scale. first: a multiple of the format's block. */
+    void (*embed)(struct backend *backend, const struct view *rows, size_t first, float scale,
+                  struct act *y);
     /* y = x / sqrt(mean(x^2) + eps) * weight over groups of `group` features, each normalised by
      * itself (group == features: a plain RMS norm; head_dim: q/k norms); weight has `group` values.
      * weight NULL: all are 1. y may be x. */

@@ -87,6 +87,8 @@ static enum status pass_layers(struct step *step, struct error *err) {
             TRY(pass_experts(step, layer, err));
         else
             TRY(math->mlp(step, layer, err));
+        if (math->finish != NULL)
+            TRY(math->finish(step, layer, err));
     }
     return math->head(step, err);
 }

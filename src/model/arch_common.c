@@ -45,6 +45,13 @@ enum arch_need arch_common_need(const struct config *config, enum role role) {
     case ROLE_Q_A_NORM:
     case ROLE_KV_A_NORM:
     case ROLE_SINKS:
+    case ROLE_INPUTS_EMBED:
+    case ROLE_INPUTS_PROJECT:
+    case ROLE_INPUTS_NORM:
+    case ROLE_INPUT_GATE:
+    case ROLE_INPUT_PROJECT:
+    case ROLE_INPUT_NORM:
+    case ROLE_LAYER_SCALE:
     case ROLE_COUNT:
         return ARCH_ABSENT;
     default:
@@ -69,9 +76,8 @@ static const enum role common_biases[ROLE_COUNT] = {
     [ROLE_DOWN] = ROLE_DOWN_BIAS,
 };
 
-/* y = W x, plus the bias if the model has one. */
-static enum status common_project(struct step *step, uint32_t layer, enum role matrix,
-                                  const struct act *x, struct act *y, struct error *err) {
+enum status arch_common_project(struct step *step, uint32_t layer, enum role matrix,
+                                const struct act *x, struct act *y, struct error *err) {
     TRY(step_product(step, layer, matrix, x, y, err));
     const float *bias = step_vector(step, layer, common_biases[matrix]);
     if (bias != NULL)
@@ -102,8 +108,7 @@ static void common_norm(struct step *step, const struct act *from, const float *
     ops->rms_norm(step->backend, from, weight, config->hidden, config->norm_eps, to);
 }
 
-/* What a half layer reads: h normalised, or h itself in families that have no such norm. */
-static const struct act *common_input(struct step *step, uint32_t layer, enum role norm) {
+const struct act *arch_common_input(struct step *step, uint32_t layer, enum role norm) {
     const float *weight = step_vector(step, layer, norm);
     if (weight == NULL)
         return &step->h;
@@ -111,8 +116,7 @@ static const struct act *common_input(struct step *step, uint32_t layer, enum ro
     return &step->x;
 }
 
-/* h += y, normalised and scaled where the family does that. */
-static void common_add(struct step *step, uint32_t layer, enum role norm) {
+void arch_common_add(struct step *step, uint32_t layer, enum role norm) {
     struct backend *backend = step->backend;
     const float *weight = step_vector(step, layer, norm);
     if (weight != NULL)
@@ -142,10 +146,10 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
     const struct config *config = step->config;
     struct backend *backend = step->backend;
     const struct backend_ops *ops = backend->ops;
-    const struct act *x = common_input(step, layer, ROLE_ATTEND_NORM);
-    TRY(common_project(step, layer, ROLE_Q, x, &step->q, err));
-    TRY(common_project(step, layer, ROLE_K, x, &step->k, err));
-    TRY(common_project(step, layer, ROLE_V, x, &step->v, err));
+    const struct act *x = arch_common_input(step, layer, ROLE_ATTEND_NORM);
+    TRY(arch_common_project(step, layer, ROLE_Q, x, &step->q, err));
+    TRY(arch_common_project(step, layer, ROLE_K, x, &step->k, err));
+    TRY(arch_common_project(step, layer, ROLE_V, x, &step->v, err));
     common_head_norm(step, layer, ROLE_Q_NORM, &step->q);
     common_head_norm(step, layer, ROLE_K_NORM, &step->k);
     common_rotate(step, layer);
@@ -163,8 +167,8 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
         .sinks = step_vector(step, layer, ROLE_SINKS),
     };
     ops->attention(backend, &args, &step->q, &step->a);
-    TRY(common_project(step, layer, ROLE_O, &step->a, &step->y, err));
-    common_add(step, layer, ROLE_ATTEND_POST_NORM);
+    TRY(arch_common_project(step, layer, ROLE_O, &step->a, &step->y, err));
+    arch_common_add(step, layer, ROLE_ATTEND_POST_NORM);
     return SL_OK;
 }
 
@@ -178,12 +182,12 @@ void arch_common_activate(struct step *step, const struct act *gate, struct act 
 
 enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err) {
     bool is_parallel = step->config->is_parallel; /* then x is what attention read */
-    const struct act *x = is_parallel ? &step->x : common_input(step, layer, ROLE_MLP_NORM);
-    TRY(common_project(step, layer, ROLE_GATE, x, &step->gate, err));
-    TRY(common_project(step, layer, ROLE_UP, x, &step->up, err));
+    const struct act *x = is_parallel ? &step->x : arch_common_input(step, layer, ROLE_MLP_NORM);
+    TRY(arch_common_project(step, layer, ROLE_GATE, x, &step->gate, err));
+    TRY(arch_common_project(step, layer, ROLE_UP, x, &step->up, err));
     arch_common_activate(step, &step->gate, &step->up);
-    TRY(common_project(step, layer, ROLE_DOWN, &step->up, &step->y, err));
-    common_add(step, layer, ROLE_MLP_POST_NORM);
+    TRY(arch_common_project(step, layer, ROLE_DOWN, &step->up, &step->y, err));
+    arch_common_add(step, layer, ROLE_MLP_POST_NORM);
     return SL_OK;
 }
 
@@ -341,11 +345,25 @@ enum status arch_common_pattern_window(const struct json *config, const char *na
 enum status arch_common_meta_window(struct meta_reader *reader, uint64_t pattern,
                                     struct config *out, struct error *err) {
     const char *key = meta_reader_key(reader, "attention.sliding_window");
-    int64_t keys = out->window;
+    int64_t keys = out->window, every = (int64_t)pattern;
     if (meta_find(reader->meta, key) != NULL &&
         (!meta_integer(reader->meta, key, &keys) || keys < 0 || keys > UINT32_MAX))
         return error_set(err, SL_ERR_ENV, "%s: %s is not a whole number", reader->name, key);
-    return keys == 0 ? SL_OK : common_pattern((uint64_t)keys, pattern, out, err);
+    key = meta_reader_key(reader, "attention.sliding_window_pattern");
+    const struct meta_value *value = meta_find(reader->meta, key);
+    bool is_list = value != NULL && value->kind == META_ARRAY && value->item_kind == META_BOOL;
+    if (is_list ? value->array.count < out->layers
+                : value != NULL && (!meta_integer(reader->meta, key, &every) || every < 1))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: %s is neither a positive whole number nor a list of one truth value "
+                         "for each layer",
+                         reader->name, key);
+    if (keys == 0)
+        return SL_OK;
+    TRY(common_pattern((uint64_t)keys, (uint64_t)every, out, err));
+    for (uint32_t layer = 0; is_list && layer < out->layers; layer++)
+        out->is_windowed[layer] = value->array.truths[layer];
+    return SL_OK;
 }
 
 #define COMMON_FIRST_WINDOWED 28u /* max_window_layers where the config leaves it out */

@@ -19,6 +19,14 @@ extern const enum role arch_common_attend_order[], arch_common_mlp_order[];
 extern const struct arch_math arch_common_math;
 /* h = rows of the embedding. */
 enum status arch_common_embed(struct step *step, struct error *err);
+/* y = W x, plus the bias if the model has one. */
+enum status arch_common_project(struct step *step, uint32_t layer, enum role matrix,
+                                const struct act *x, struct act *y, struct error *err);
+/* What a half layer reads: step->x = h normalised, or h itself in families that have no such norm.
+ */
+const struct act *arch_common_input(struct step *step, uint32_t layer, enum role norm);
+/* h += y, normalised and scaled where the family does that. */
+void arch_common_add(struct step *step, uint32_t layer, enum role norm);
 /* h += O attention(rope(norm(Q x)), rope(norm(K x)), V x) with x = norm(h); each norm, bias, cap
  * and factor where the model has it, and the layer's own way to rotate. */
 enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err);
@@ -49,7 +57,8 @@ enum status arch_common_pattern_window(const struct json *config, const char *na
                                        uint64_t pattern, uint32_t window, struct config *out,
                                        struct error *err);
 /* From GGUF metadata: FAMILY.attention.sliding_window (0: none; absent: as out->window stands) in
- * all layers but each `pattern`th one (0: in all). */
+ * all layers but each `pattern`th one (0: in all), or as sliding_window_pattern beside it says: a
+ * number, or a list of which layers have it. */
 enum status arch_common_meta_window(struct meta_reader *reader, uint64_t pattern,
                                     struct config *out, struct error *err);
 /* The same for the Qwen families: off unless use_sliding_window or a list of layer types says so,

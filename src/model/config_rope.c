@@ -53,6 +53,7 @@ static enum status rope_check_members(const struct rope_reader *reader, const st
         [ROPE_YARN] = {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
                        "attention_factor", "truncate"},
         [ROPE_LONGROPE] = {"factor", "long_factor", "short_factor", "attention_factor"},
+        [ROPE_PROPORTIONAL] = {"factor"},
     };
     for (uint32_t i = 0; i < rope->count; i++) {
         const struct json_member *member = &rope->members[i];
@@ -157,7 +158,7 @@ static enum status rope_kind_from(const struct json *rope, const char *name, enu
         }
     return error_set(err, SL_ERR_ENV,
                      "%s: rope type \"%.*s\" is not supported (there is: default, linear, llama3, "
-                     "yarn, longrope)",
+                     "yarn, longrope, proportional)",
                      name, STR_ARG(word));
 }
 
@@ -169,8 +170,12 @@ static enum status rope_from_object(const struct rope_reader *reader, const stru
         return error_set(err, SL_ERR_ENV, "%s: the rope settings are not an object", name);
     TRY(rope_kind_from(rope, name, &out->kind, err));
     TRY(rope_check_members(reader, rope, out->kind, err));
-    if (out->kind != ROPE_DEFAULT && out->kind != ROPE_LONGROPE)
+    if (out->kind == ROPE_PROPORTIONAL) {
+        out->factor = 1;
+        TRY(rope_optional(rope, "factor", name, &out->factor, err));
+    } else if (out->kind != ROPE_DEFAULT && out->kind != ROPE_LONGROPE) {
         TRY(rope_number(rope, "factor", name, &out->factor, err));
+    }
     if (out->kind == ROPE_LLAMA3) {
         TRY(rope_number(rope, "low_freq_factor", name, &out->low_freq_factor, err));
         TRY(rope_number(rope, "high_freq_factor", name, &out->high_freq_factor, err));

@@ -80,14 +80,13 @@ static inline void tiny_run_layer(struct tiny_run *run, uint32_t layer) {
     struct step *step = run->step;
     struct error err = {0};
     assert_int_equal(math->attend(step, layer, &err), SL_OK);
-    if (!config_is_mixture(config, layer)) {
-        assert_int_equal(math->mlp(step, layer, &err), SL_OK);
-        return;
-    }
-    assert_int_equal(math->route(step, layer, &err), SL_OK);
-    for (uint32_t expert = 0; expert < config->mixture.count; expert++)
+    bool is_mixture = config_is_mixture(config, layer);
+    assert_int_equal((is_mixture ? math->route : math->mlp)(step, layer, &err), SL_OK);
+    for (uint32_t expert = 0; is_mixture && expert < config->mixture.count; expert++)
         if (step->expert_tokens[expert] > 0)
             assert_int_equal(math->expert(step, layer, expert, &err), SL_OK);
+    if (math->finish != NULL)
+        assert_int_equal(math->finish(step, layer, &err), SL_OK);
 }
 
 /* One pass over ids[first .. end); logits of all of them, [token][vocabulary] from ids[0] on. The

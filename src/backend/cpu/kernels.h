@@ -230,7 +230,8 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
                  size_t first_row);
 void cpu_attention(struct backend *backend, const struct attention_args *args, const struct act *q,
                    struct act *out);
-void cpu_embed(struct backend *backend, const struct view *rows, float scale, struct act *y);
+void cpu_embed(struct backend *backend, const struct view *rows, size_t first, float scale,
+               struct act *y);
 void cpu_rms_norm(struct backend *backend, const struct act *x, const float *weight, size_t group,
                   float eps, struct act *y);
 void cpu_centre(struct backend *backend, struct act *y);

@@ -219,7 +219,7 @@ static void embed_lays_rows_into_lanes_times_scale(void **test) {
             struct view rows = parity_weights(dtype, tokens, 768, false, &state);
             struct act y = parity_act(768, tokens, &state);
             float expected[768];
-            backend->ops->embed(backend, &rows, 3.0f, &y);
+            backend->ops->embed(backend, &rows, 0, 3.0f, &y);
             for (size_t t = 0; t < tokens; t++) {
                 view_decode(&rows, t, 0, 768, expected);
                 for (size_t f = 0; f < 768; f++)
