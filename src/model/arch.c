@@ -71,12 +71,17 @@ struct arch_sizes {
     uint64_t rows, columns;
 };
 
-/* Of what Gemma 4's layers have besides. */
+/* Of what few families have. */
 static void arch_shape_more(const struct config *config, enum role role, uint64_t *rows,
                             uint64_t *columns) {
     uint64_t hidden = config->hidden, input = config->layer_input;
     uint64_t inputs = config->layers * input, experts = config->mixture.count;
     const struct arch_sizes shapes[ROLE_COUNT] = {
+        [ROLE_SINKS] = {config->heads, 0},
+        [ROLE_Q_A_NORM] = {config->latent.q_rank, 0},
+        [ROLE_KV_A_NORM] = {config->latent.kv_rank, 0},
+        [ROLE_ROUTER_BIAS] = {experts, 0},
+        [ROLE_ROUTER_CORRECTION] = {experts, 0},
         [ROLE_INPUTS_EMBED] = {config->vocabulary, inputs},
         [ROLE_INPUTS_PROJECT] = {inputs, hidden},
         [ROLE_INPUTS_NORM] = {input, 0},
@@ -155,14 +160,9 @@ void arch_shape(const struct config *config, uint32_t layer, enum role role, uin
         [ROLE_GATE_BIAS] = {inner, 0},
         [ROLE_UP_BIAS] = {inner, 0},
         [ROLE_DOWN_BIAS] = {hidden, 0},
-        [ROLE_SINKS] = {heads, 0},
-        [ROLE_Q_A_NORM] = {latent->q_rank, 0},
-        [ROLE_KV_A_NORM] = {kv_rank, 0},
-        [ROLE_ROUTER_BIAS] = {mixture->count, 0},
-        [ROLE_ROUTER_CORRECTION] = {mixture->count, 0},
     };
     must((unsigned)role < ROLE_COUNT);
-    if (role >= ROLE_INPUTS_EMBED) {
+    if (role >= ROLE_SINKS) {
         arch_shape_more(config, role, rows, columns);
         return;
     }
