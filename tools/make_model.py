@@ -120,6 +120,14 @@ def odds(rows, item):
     return b"".join(rows[1::2])
 
 
+def first_half(rows, item):
+    return b"".join(rows[:len(rows) // 2])
+
+
+def second_half(rows, item):
+    return b"".join(rows[len(rows) // 2:])
+
+
 def paired(heads):
     """llama.cpp's order of the rows of q and k for families that rotate neighbours: i and i + half of a head come to lie side by side."""
     def order(rows, item):
@@ -193,9 +201,10 @@ def latent_attention(o, f, layer):
 
 def plain_mlp(o, f, layer):
     a, b = places(layer)
-    if f.is_fused:
+    is_fused = f.is_fused or f.has_fused_mlp
+    if is_fused:
         yield one(o, a + "mlp.gate_up_proj.weight", b + "ffn_up.weight", (2 * o.inner, o.hidden))
-    for name in () if f.is_fused else ("gate", "up"):
+    for name in () if is_fused else ("gate", "up"):
         yield one(o, f"{a}mlp.{name}_proj.weight", f"{b}ffn_{name}.weight", (o.inner, o.hidden))
     yield one(o, a + "mlp.down_proj.weight", b + "ffn_down.weight", (o.hidden, o.inner), "out")
 
@@ -209,7 +218,7 @@ def experts(o, f, layer):
     up, down = (o.expert_inner, o.hidden), (o.hidden, o.expert_inner)
     yield one(o, a + "gate.weight", b + "ffn_gate_inp.weight", (o.experts, o.hidden), "router")
     if f.has_correction:
-        yield one(o, a + "gate.e_score_correction_bias", b + "exp_probs_b.bias", (o.experts,), "bias")
+        yield one(o, f"{a}{f.correction}", b + "exp_probs_b.bias", (o.experts,), "bias")
     for name, own, shape, kind in (("gate", f.expert[0], up, "matrix"), ("up", f.expert[1], up, "matrix"), ("down", f.expert[2], down, "out")):
         yield from stack(o, f"{a}experts.{{}}.{own}.weight", f"{b}ffn_{name}_exps.weight", shape, kind)
     if f.shared:
@@ -245,6 +254,91 @@ def gpt_oss_experts(o, f, layer):
     yield Tensor(b + "ffn_down_exps.bias", (o.experts, o.hidden), "out_bias", down_bias)
 
 
+def llama4_mlp(o, f, layer):
+    """A plain MLP, and in every other layer experts with a shared one: stacks in both containers, [inputs, outputs] with gate before up in a folder."""
+    a, b = places(layer)
+    a += "feed_forward."
+    is_mixture, inner = layer % 2 == 1, o.expert_inner
+    small = inner if is_mixture else o.inner
+    module, ending = ("shared_expert.", "_shexp") if is_mixture else ("", "")
+    for name, shape, kind in (("gate", (small, o.hidden), "matrix"), ("up", (small, o.hidden), "matrix"), ("down", (o.hidden, small), "out")):
+        yield one(o, f"{a}{module}{name}_proj.weight", f"{b}ffn_{name}{ending}.weight", shape, kind)
+    if not is_mixture:
+        return
+    both = [Part(f"{b}gate_up.{e}", 2 * inner, o.hidden) for e in range(o.experts)]
+    down = [Part(f"{b}down.{e}", o.hidden, inner) for e in range(o.experts)]
+    lay = lambda parts, order: [part._replace(order=order) for part in parts]
+    yield one(o, a + "router.weight", b + "ffn_gate_inp.weight", (o.experts, o.hidden), "router")
+    if not o.is_gguf:
+        yield Tensor(a + "experts.gate_up_proj", (o.experts, o.hidden, 2 * inner), "matrix", lay(both, turned))
+        yield Tensor(a + "experts.down_proj", (o.experts, inner, o.hidden), "out", lay(down, turned))
+        return
+    yield Tensor(b + "ffn_gate_exps.weight", (o.experts, inner, o.hidden), "matrix", lay(both, first_half))
+    yield Tensor(b + "ffn_up_exps.weight", (o.experts, inner, o.hidden), "matrix", lay(both, second_half))
+    yield Tensor(b + "ffn_down_exps.weight", (o.experts, o.hidden, inner), "out", down)
+
+
+# Gemma 4: heads twice as large in every other layer, of which the last ones read the keys of earlier ones; or experts in every layer.
+GEMMA4_INPUT = 32
+
+
+def gemma4_is_whole(o, layer):
+    return layer % 2 == 1 or layer == o.layers - 1
+
+
+def gemma4_shared(o):
+    return o.layers // 2 if o.layers >= 4 and o.family == "gemma4_text" else 0
+
+
+def gemma4_attention(o, f, layer):
+    a, b = places(layer)
+    is_whole, has_experts = gemma4_is_whole(o, layer), o.family == "gemma4_experts"
+    size = o.head_dim * (2 if is_whole else 1)
+    keys = (1 if is_whole and has_experts else o.kv_heads) * size
+    yield one(o, a + "self_attn.q_proj.weight", b + "attn_q.weight", (o.heads * size, o.hidden))
+    yield one(o, a + "self_attn.q_norm.weight", b + "attn_q_norm.weight", (size,), "norm")
+    yield one(o, a + "self_attn.o_proj.weight", b + "attn_output.weight", (o.hidden, o.heads * size), "out")
+    if layer < o.layers - gemma4_shared(o):
+        yield one(o, a + "self_attn.k_norm.weight", b + "attn_k_norm.weight", (size,), "norm")
+        for name in "k" if is_whole and has_experts else "kv":
+            yield one(o, f"{a}self_attn.{name}_proj.weight", f"{b}attn_{name}.weight", (keys, o.hidden))
+    yield Tensor((b + "layer_output_scale.weight") if o.is_gguf else a + "layer_scalar", (1,), [0.75 + layer / 16], [])
+
+
+def gemma4_mlp(o, f, layer):
+    a, b = places(layer)
+    inner = o.inner * (2 if layer >= o.layers - gemma4_shared(o) else 1)
+    for name, shape, kind in (("gate", (inner, o.hidden), "matrix"), ("up", (inner, o.hidden), "matrix"), ("down", (o.hidden, inner), "out")):
+        yield one(o, f"{a}mlp.{name}_proj.weight", f"{b}ffn_{name}.weight", shape, kind)
+    if o.family == "gemma4_text":
+        yield one(o, a + "per_layer_input_gate.weight", b + "inp_gate.weight", (GEMMA4_INPUT, o.hidden))
+        yield one(o, a + "per_layer_projection.weight", b + "proj.weight", (o.hidden, GEMMA4_INPUT), "out")
+        yield one(o, a + "post_per_layer_input_norm.weight", b + "post_norm.weight", (o.hidden,), "norm")
+        return
+    both = [Part(f"{b}gate_up.{e}", 2 * o.expert_inner, o.hidden) for e in range(o.experts)]
+    down = [Part(f"{b}down.{e}", o.hidden, o.expert_inner) for e in range(o.experts)]
+    yield one(o, a + "router.proj.weight", b + "ffn_gate_inp.weight", (o.experts, o.hidden), "router")
+    yield one(o, a + "router.scale", b + "ffn_gate_inp.scale", (o.hidden,), "norm")
+    yield one(o, a + "router.per_expert_scale", b + "ffn_down_exps.scale", (o.experts,), "norm")
+    for folder, gguf, shape, kind, parts in (("gate_up_proj", "gate_up_exps", (2 * o.expert_inner, o.hidden), "matrix", both),
+                                             ("down_proj", "down_exps", (o.hidden, o.expert_inner), "out", down)):
+        yield Tensor(f"{b}ffn_{gguf}.weight" if o.is_gguf else f"{a}experts.{folder}", (o.experts, *shape), kind, parts)
+    for folder, gguf in (("post_feedforward_layernorm_1", "post_ffw_norm_1"), ("pre_feedforward_layernorm_2", "pre_ffw_norm_2"),
+                         ("post_feedforward_layernorm_2", "post_ffw_norm_2")):
+        yield one(o, f"{a}{folder}.weight", f"{b}{gguf}.weight", (o.hidden,), "norm")
+
+
+def gemma4_tensors(o):
+    if o.is_gguf:
+        turning = o.head_dim // 4
+        yield Tensor("rope_freqs.weight", (o.head_dim,), [1.0] * turning + [1e30] * (o.head_dim - turning), [])
+    if o.family == "gemma4_text":
+        inputs = o.layers * GEMMA4_INPUT
+        yield one(o, "model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight", (o.vocab, inputs))
+        yield one(o, "model.per_layer_model_projection.weight", "per_layer_model_proj.weight", (inputs, o.hidden))
+        yield one(o, "model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight", (GEMMA4_INPUT,), "norm")
+
+
 @dataclass
 class Family:
     classname: str
@@ -255,6 +349,7 @@ class Family:
     norms: dict = None                      # of a layer: folder's name to that of GGUF; None: NORMS
     is_paired: bool = False                 # llama.cpp permutes rows of q and k
     is_fused: bool = False                  # q, k and v in one tensor, gate and up in another
+    has_fused_mlp: bool = False             # the latter alone
     norm_eps: float = 1e-5
     norm_offset: int = 0                    # folders hold the weights of norms less this
     biases: str = ""                        # letters of the projections that have one
@@ -265,6 +360,7 @@ class Family:
     shared: str = None
     has_shared_gate: bool = False
     has_correction: bool = False
+    correction: str = "gate.e_score_correction_bias"
     dense_layers: int = 0                   # the first ones
     more: Callable = lambda o: ()           # tensors besides the usual ones
     members: Callable = lambda o: {}        # of config.json, besides the usual ones
@@ -275,6 +371,7 @@ NORMS = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
 LATE_NORMS = {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_attention_norm"}    # the same under another name
 POST_NORMS = {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 GEMMA_NORMS = {"input_layernorm": "attn_norm", "pre_feedforward_layernorm": "ffn_norm", **POST_NORMS}
+GLM4_NORMS = {**NORMS, "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 WINDOW = 16
 YARN = 4        # times the positions of training, in families that are published with yarn
 
@@ -368,6 +465,60 @@ def longrope_keys(o):
             "rope.scaling.attn_factor": math.sqrt(1 + math.log(o.context / 32) / math.log(32))}
 
 
+def ministral_members(o):
+    """Queries grow each 16 positions."""
+    return dict(sliding_window=None, rope_parameters=dict(
+        rope_type="yarn", rope_theta=o.rope_theta, factor=float(YARN), original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0,
+        mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1))
+
+
+def ministral_keys(o):
+    return {"attention.temperature_scale": 0.1, "rope.scaling.type": "yarn", "rope.scaling.factor": float(YARN),
+            "rope.scaling.original_context_length": 16, "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0,
+            "rope.scaling.yarn_log_multiplier": 1.0}
+
+
+def minimax_members(o):
+    return dict(num_local_experts=o.experts, num_experts_per_tok=o.experts_used, intermediate_size=o.expert_inner, rotary_dim=o.head_dim // 2,
+                scoring_func="sigmoid", use_qk_norm=True, qk_norm_type="per_layer", use_routing_bias=True)
+
+
+def minimax_keys(o):
+    return expert_keys(o, feed_forward_length=o.expert_inner, expert_gating_func=2, **{"rope.dimension_count": o.head_dim // 2})
+
+
+def llama4_members(o):
+    return dict(intermediate_size=o.expert_inner, intermediate_size_mlp=o.inner, num_local_experts=o.experts, num_experts_per_tok=o.experts_used,
+                interleave_moe_layer_step=2, attention_chunk_size=8192, attn_temperature_tuning=True, floor_scale=8192, attn_scale=0.1,
+                use_qk_norm=True, no_rope_layers=[], attention_bias=False)
+
+
+def gemma4_members(o):
+    more = dict(hidden_size_per_layer_input=GEMMA4_INPUT, vocab_size_per_layer_input=o.vocab, num_kv_shared_layers=gemma4_shared(o),
+                use_double_wide_mlp=True)
+    if o.family == "gemma4_experts":
+        more = dict(hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=o.experts, top_k_experts=o.experts_used,
+                    moe_intermediate_size=o.expert_inner, attention_k_eq_v=True, num_global_key_value_heads=1)
+    types = ["full_attention" if gemma4_is_whole(o, layer) else "sliding_attention" for layer in range(o.layers)]
+    ropes = dict(full_attention=dict(rope_type="proportional", partial_rotary_factor=0.25, rope_theta=1000000.0),
+                 sliding_attention=dict(rope_type="default", rope_theta=10000.0))
+    return dict(hidden_act=None, hidden_activation="gelu_pytorch_tanh", rope_theta=None, rope_parameters=ropes, layer_types=types,
+                sliding_window=WINDOW, global_head_dim=2 * o.head_dim, final_logit_softcapping=30.0, **more)
+
+
+def gemma4_keys(o):
+    is_whole = [gemma4_is_whole(o, layer) for layer in range(o.layers)]
+    has_experts, shared = o.family == "gemma4_experts", gemma4_shared(o)
+    more = expert_keys(o) if has_experts else {}
+    return {**more, "attention.head_count_kv": [1 if whole and has_experts else o.kv_heads for whole in is_whole],
+            "feed_forward_length": [o.inner * (2 if layer >= o.layers - shared else 1) for layer in range(o.layers)],
+            "attention.key_length": 2 * o.head_dim, "attention.value_length": 2 * o.head_dim, "attention.key_length_swa": o.head_dim,
+            "attention.value_length_swa": o.head_dim, "attention.sliding_window": WINDOW,
+            "attention.sliding_window_pattern": [not whole for whole in is_whole], "attention.shared_kv_layers": shared,
+            "embedding_length_per_layer_input": 0 if has_experts else GEMMA4_INPUT, "rope.dimension_count": 2 * o.head_dim,
+            "rope.dimension_count_swa": o.head_dim, "rope.freq_base": 1000000.0, "rope.freq_base_swa": 10000.0, "final_logit_softcapping": 30.0}
+
+
 FAMILIES = {
     "llama": Family("LlamaForCausalLM", "llama", is_paired=True),
     "mistral": Family("MistralForCausalLM", "llama", is_paired=True, members=lambda o: dict(sliding_window=4096)),
@@ -400,6 +551,28 @@ FAMILIES = {
                           has_correction=True, dense_layers=1, members=deepseek_members, keys=deepseek_keys),
     "glm4_moe": Family("Glm4MoeForCausalLM", "glm4moe", mlp=experts, norms=LATE_NORMS, biases="qkv", head_norms="each",
                        shared="shared_experts", has_correction=True, dense_layers=1, members=glm_members, keys=glm_keys),
+    "glm4": Family("Glm4ForCausalLM", "glm4", norms=GLM4_NORMS, biases="qkv", has_fused_mlp=True,
+                   members=lambda o: dict(attention_bias=True, partial_rotary_factor=0.5),
+                   keys=lambda o: {"rope.dimension_count": o.head_dim // 2}),
+    "seed_oss": Family("SeedOssForCausalLM", "seed_oss", norms=LATE_NORMS, biases="qkv",
+                       members=lambda o: dict(attention_bias=True, attention_out_bias=False, mlp_bias=False)),
+    "exaone4": Family("Exaone4ForCausalLM", "exaone4", norms=POST_NORMS, head_norms="each",
+                      members=lambda o: dict(sliding_window=WINDOW, sliding_window_pattern=4),
+                      keys=lambda o: {"attention.sliding_window": WINDOW,
+                                      "attention.sliding_window_pattern": [layer % 4 != 3 for layer in range(o.layers)]}),
+    "cohere2": Family("Cohere2ForCausalLM", "cohere2", norms={"input_layernorm": "attn_norm"},
+                      members=lambda o: dict(sliding_window=WINDOW, logit_scale=0.25, layer_norm_eps=1e-5),
+                      keys=lambda o: {"attention.sliding_window": WINDOW, "logit_scale": 0.25, "attention.layer_norm_epsilon": 1e-5}),
+    "ministral3": Family("Ministral3ForCausalLM", "mistral3", is_paired=True, members=ministral_members, keys=ministral_keys),
+    "minimax_m2": Family("MiniMaxM2ForCausalLM", "minimax-m2", mlp=experts, module="block_sparse_moe", expert=("w1", "w3", "w2"),
+                         head_norms="whole", has_correction=True, correction="e_score_correction_bias", members=minimax_members,
+                         keys=minimax_keys),
+    "llama4_text": Family("Llama4ForCausalLM", "llama4", mlp=llama4_mlp, members=llama4_members,
+                          keys=lambda o: expert_keys(o, interleave_moe_layer_step=2)),
+    "gemma4_text": Family("Gemma4ForCausalLM", "gemma4", attention=gemma4_attention, mlp=gemma4_mlp, norms=GEMMA_NORMS, more=gemma4_tensors,
+                          members=gemma4_members, keys=gemma4_keys),
+    "gemma4_experts": Family("Gemma4ForCausalLM", "gemma4", "gemma4_text", attention=gemma4_attention, mlp=gemma4_mlp, norms=GEMMA_NORMS,
+                             more=gemma4_tensors, members=gemma4_members, keys=gemma4_keys),
 }
 
 
@@ -576,6 +749,8 @@ def gguf_value(value):
         return struct.pack("<If", 6, value)
     if isinstance(value, str):
         return struct.pack("<I", 8) + gguf_string(value)
+    if value and isinstance(value[0], bool):
+        return struct.pack(f"<IIQ{len(value)}?", 9, 7, len(value), *value)
     if value and isinstance(value[0], int):
         return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
     return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(gguf_string, value))

@@ -13,7 +13,9 @@
  * position that is seen, 0 for other slots of the page; sum[slot] = fma(sum[slot], c, p) for each
  * of the 16 slots; output = fma(p, value, output) in the order of positions. At the end the 16 sums
  * are added in order, and the output is divided by that.
- *  - rms_norm: inverse = 1 / sqrt(sum / group + eps); y = weight * (x * inverse).
+ *  - rms_norm: inverse = 1 / sqrt(sum / group + eps); y = weight * (x * inverse). The sum that
+ * centre takes the mean of: blocks of 256 features, each added up from zero in order, and then
+ * those sums.
  *  - rope: (a, b) becomes fma(a, cos, -(b * sin)), fma(b, cos, a * sin).
  *  - a cap of scores: score = cap tanh(score / cap), after the scale.
  *  - exp, sigmoid, tanh, gelu: base/num.h.
@@ -59,8 +61,17 @@ struct attention_args {
     float scale;        /* of the scores */
     float cap;          /* scores become cap tanh(score / cap); 0: they stay */
     uint32_t window;    /* keys with position > query - window; 0: all */
+    bool is_chunked;    /* instead: keys of the query's own chunk of `window` positions */
     const float *sinks; /* [heads]: a logit of no position that takes its share; NULL: none */
 };
+
+/* The oldest position that a token sees. */
+static inline size_t attention_oldest(const struct attention_args *args, size_t token) {
+    size_t position = args->tokens[token].position, window = args->window;
+    if (window != 0 && args->is_chunked)
+        return position / window * window;
+    return window != 0 && position >= window ? position - window + 1 : 0;
+}
 
 /* Features of an act that go to those of another: to + i gets from + i x step. */
 struct feature_range {
@@ -73,14 +84,17 @@ struct backend_ops {
      * tokens of x. */
     void (*product)(struct backend *backend, const struct view *w, const struct act *x,
                     struct act *y, size_t first_row);
-    /* y[f, t] = value of row t of w (rows.rows == tokens): embeddings from gathered rows, times
-     * scale. */
-    void (*embed)(struct backend *backend, const struct view *rows, float scale, struct act *y);
+    /* y[f, t] = value first + f of row t (rows.rows == tokens): embeddings from gathered rows, or a
+     * part of them, times scale. first: a multiple of the format's block. */
+    void (*embed)(struct backend *backend, const struct view *rows, size_t first, float scale,
+                  struct act *y);
     /* y = x / sqrt(mean(x^2) + eps) * weight over groups of `group` features, each normalised by
      * itself (group == features: a plain RMS norm; head_dim: q/k norms); weight has `group` values.
-     * y may be x. */
+     * weight NULL: all are 1. y may be x. */
     void (*rms_norm)(struct backend *backend, const struct act *x, const float *weight,
                      size_t group, float eps, struct act *y);
+    /* y[f, t] -= the mean of y[0 .., t]: what a layer norm does before it is an RMS norm. */
+    void (*centre)(struct backend *backend, struct act *y);
     void (*add)(struct backend *backend, const struct act *x, struct act *y); /* y += x */
     void (*add_bias)(struct backend *backend, const float *bias,
                      struct act *y); /* y[f] += bias[f] */
@@ -90,6 +104,8 @@ struct backend_ops {
                      struct act *up); /* up *= gelu(gate), in its tanh form */
     /* y *= scale; then y = cap tanh(y / cap) unless cap is 0. */
     void (*scale)(struct backend *backend, float scale, float cap, struct act *y);
+    /* y[f, t] *= factors[t]: a factor for each token. */
+    void (*scale_tokens)(struct backend *backend, const float *factors, struct act *y);
     /* up = (clip(up, -limit, limit) + 1) * gate' * sigmoid(alpha * gate'), gate' = min(gate,
      * limit): gpt-oss's activation. */
     void (*swiglu_clipped)(struct backend *backend, const struct act *gate, float alpha,

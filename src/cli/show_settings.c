@@ -61,6 +61,8 @@ static void add_rope(struct list *list, const struct config *config) {
     add(list, "rope_theta", SETTING_REAL, rope->theta);
     if (rope->kind != ROPE_DEFAULT)
         add(list, "rope_factor", SETTING_REAL, rope->factor);
+    if (rope->kind == ROPE_PROPORTIONAL)
+        add(list, "rope_share", SETTING_REAL, rope->share != 0 ? rope->share : 1);
     if (is_yarn || is_llama3 || rope->kind == ROPE_LONGROPE)
         add(list, "rope_original_context", SETTING_REAL, rope->original_context);
     if (is_llama3) {
@@ -79,6 +81,8 @@ static void add_rope(struct list *list, const struct config *config) {
         add(list, "rope_interleave", SETTING_FLAG, rope->is_interleaved);
     if (config->has_window_rope) {
         add(list, "window_rope_theta", SETTING_REAL, window->theta);
+        if (window->rotary != rope->rotary)
+            add(list, "window_rotary", SETTING_COUNT, window->rotary);
         if (window->kind != ROPE_DEFAULT) {
             add_word(list, "window_rope", rope_word(window->kind));
             add(list, "window_rope_factor", SETTING_REAL, window->factor);
@@ -93,7 +97,8 @@ static void add_rope(struct list *list, const struct config *config) {
 static void add_mixture(struct list *list, const struct config *config) {
     static const char *const words[] = {[MIXTURE_SOFTMAX] = "softmax",
                                         [MIXTURE_SOFTMAX_CHOSEN] = "softmax of the chosen",
-                                        [MIXTURE_SIGMOID] = "sigmoid"};
+                                        [MIXTURE_SIGMOID] = "sigmoid",
+                                        [MIXTURE_SIGMOID_CHOSEN] = "sigmoid of the chosen"};
     const struct mixture *mixture = &config->mixture;
     if (mixture->count == 0)
         return;
@@ -105,6 +110,10 @@ static void add_mixture(struct list *list, const struct config *config) {
     add(list, "experts_sum_to_one", SETTING_FLAG, mixture->sums_to_one);
     if (mixture->scale != 1.0f)
         add(list, "experts_scale", SETTING_FLOAT, (double)mixture->scale);
+    if (mixture->scales_inputs)
+        add(list, "experts_scale_inputs", SETTING_FLAG, true);
+    if (mixture->is_normalised)
+        add(list, "experts_normalised", SETTING_FLAG, true);
     if (mixture->groups > 1) {
         add(list, "expert_groups", SETTING_COUNT, mixture->groups);
         add(list, "expert_groups_used", SETTING_COUNT, mixture->groups_used);
@@ -115,6 +124,55 @@ static void add_mixture(struct list *list, const struct config *config) {
         add(list, "swiglu_alpha", SETTING_FLOAT, (double)mixture->swiglu_alpha);
         add(list, "swiglu_limit", SETTING_FLOAT, (double)mixture->swiglu_limit);
     }
+}
+
+/* What layers have of their own. */
+static void add_layers(struct list *list, const struct config *config) {
+    uint32_t shared = 0, wide = 0, without_values = 0, whole = config->layers;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        struct layer_sizes sizes = config_layer(config, layer);
+        shared += sizes.kv_layer != layer;
+        wide += sizes.inner != config->inner;
+        without_values += sizes.shares_values;
+        if (!config_is_windowed(config, layer) && whole == config->layers)
+            whole = layer;
+    }
+    if (config->layer_sizes != NULL && whole < config->layers) {
+        struct layer_sizes sizes = config_layer(config, whole);
+        add(list, "whole_head_dim", SETTING_COUNT, sizes.head_dim);
+        add(list, "whole_kv_heads", SETTING_COUNT, sizes.kv_heads);
+    }
+    if (shared > 0)
+        add(list, "layers_sharing_keys", SETTING_COUNT, shared);
+    if (without_values > 0)
+        add(list, "layers_with_values_of_keys", SETTING_COUNT, without_values);
+    if (wide > 0) {
+        add(list, "wide_layers", SETTING_COUNT, wide);
+        add(list, "wide_inner", SETTING_COUNT, config_largest(config).inner);
+    }
+    if (config->layer_input > 0)
+        add(list, "layer_input", SETTING_COUNT, config->layer_input);
+}
+
+static void add_attention(struct list *list, const struct config *config) {
+    const struct query_scaling *scaling = &config->query_scaling;
+    double windowed = flags_set(config->is_windowed, config->layers);
+    add(list, config->is_chunked ? "chunk" : "window", SETTING_COUNT,
+        windowed > 0 ? config->window : 0)
+        ->is_usual = windowed == 0;
+    if (windowed > 0)
+        add(list, config->is_chunked ? "chunked_layers" : "windowed_layers", SETTING_COUNT,
+            windowed);
+    if (scaling->beta != 0) {
+        add(list, "query_growth", SETTING_REAL, scaling->beta);
+        add(list, "query_growth_positions", SETTING_REAL, scaling->length);
+    }
+    if (config->has_plain_head_norm)
+        add(list, "qk_norm_without_weights", SETTING_FLAG, true);
+    if (config->is_parallel)
+        add(list, "parallel", SETTING_FLAG, true);
+    if (config->has_layer_norm)
+        add(list, "layer_norm", SETTING_FLAG, true);
 }
 
 static bool has_in_first_layers(const struct model *model, enum role role) {
@@ -160,10 +218,8 @@ static void fill(struct list *list, const struct model *model) {
     add_usual(list, "inner", config->inner);
     add(list, "norm_eps", SETTING_FLOAT, (double)config->norm_eps);
     add_rope(list, config);
-    double windowed = flags_set(config->is_windowed, config->layers);
-    add(list, "window", SETTING_COUNT, windowed > 0 ? config->window : 0)->is_usual = windowed == 0;
-    if (windowed > 0)
-        add(list, "windowed_layers", SETTING_COUNT, windowed);
+    add_attention(list, config);
+    add_layers(list, config);
     add_word(list, "activation", is_gelu ? "gelu_tanh" : "silu");
     add_real(list, "embed_scale", config->embed_scale, 1);
     add_real(list, "residual_scale", config->residual_scale, 1);

@@ -5,12 +5,13 @@
 
 #include "base/mem.h"
 
-/* What every layer keeps of a token. */
-static struct kv_layer layer_of(const struct config *config, enum kv_dtype dtype) {
+/* What a layer keeps of a token. */
+static struct kv_layer layer_of(const struct config *config, size_t number, enum kv_dtype dtype) {
+    struct layer_sizes sizes = config_layer(config, (uint32_t)number);
     struct kv_layer layer = {.dtype = dtype,
-                             .kv_heads = config->kv_heads,
-                             .head_dim = config->head_dim,
-                             .value_dim = config->head_dim};
+                             .kv_heads = sizes.kv_heads,
+                             .head_dim = sizes.head_dim,
+                             .value_dim = sizes.head_dim};
     if (config->latent.kv_rank != 0) {
         layer.kv_heads = 1;
         layer.head_dim = config->latent.kv_rank + config->latent.rope;
@@ -18,6 +19,11 @@ static struct kv_layer layer_of(const struct config *config, enum kv_dtype dtype
         layer.shares_values = true;
     }
     return layer;
+}
+
+/* Whether it reads what another layer keeps. */
+static bool is_shared(const struct config *config, size_t number) {
+    return config_layer(config, (uint32_t)number).kv_layer != number;
 }
 
 static size_t layer_bytes(const struct kv_layer *layer) {
@@ -33,10 +39,11 @@ static enum kv_group group_of(const struct config *config, size_t layer) {
 }
 
 size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_group group) {
-    struct kv_layer layer = layer_of(config, dtype);
     size_t bytes = 0;
-    for (size_t i = 0; i < config->layers; i++)
-        bytes += group_of(config, i) == group ? layer_bytes(&layer) : 0;
+    for (size_t i = 0; i < config->layers; i++) {
+        struct kv_layer layer = layer_of(config, i, dtype);
+        bytes += group_of(config, i) == group && !is_shared(config, i) ? layer_bytes(&layer) : 0;
+    }
     return bytes;
 }
 
@@ -62,7 +69,11 @@ static void place_layers(struct kv *kv, const struct config *config, enum kv_dty
     for (size_t i = 0; i < kv->layer_count; i++) {
         enum kv_group group = group_of(config, i);
         const struct kv_pool *pool = &kv->pools[group];
-        kv->layers[i] = layer_of(config, dtype);
+        if (is_shared(config, i)) {
+            kv->layers[i] = kv->layers[config_layer(config, (uint32_t)i).kv_layer];
+            continue;
+        }
+        kv->layers[i] = layer_of(config, i, dtype);
         kv->layers[i].is_windowed = group == KV_WINDOW;
         kv->layers[i].base = pool->slab.data + offsets[group];
         kv->layers[i].page_bytes = pool->page_bytes;

@@ -89,6 +89,8 @@ static enum status pass_layers(const struct pass *pass, struct step *step, struc
             TRY(pass_experts(step, layer, err));
         else
             TRY(math->mlp(step, layer, err));
+        if (math->finish != NULL)
+            TRY(math->finish(step, layer, err));
     }
     return math->head(step, err);
 }

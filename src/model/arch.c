@@ -6,9 +6,11 @@
 #include <string.h>
 
 static const struct arch *const archs[] = {
-    &arch_llama,     &arch_mistral, &arch_qwen2,    &arch_qwen3,    &arch_gemma2,  &arch_gemma3,
-    &arch_phi3,      &arch_olmo2,   &arch_smollm3,  &arch_granite,  &arch_mixtral, &arch_qwen2_moe,
-    &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek, &arch_glm4_moe,
+    &arch_llama,      &arch_mistral,    &arch_qwen2,     &arch_qwen3,   &arch_gemma2,
+    &arch_gemma3,     &arch_phi3,       &arch_olmo2,     &arch_smollm3, &arch_granite,
+    &arch_mixtral,    &arch_qwen2_moe,  &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek,
+    &arch_glm4_moe,   &arch_glm4,       &arch_seed_oss,  &arch_exaone4, &arch_cohere2,
+    &arch_ministral3, &arch_minimax_m2, &arch_llama4,    &arch_gemma4,
 };
 #define ARCH_TABLE_COUNT (sizeof archs / sizeof archs[0])
 
@@ -56,23 +58,61 @@ enum arch_need arch_layer_need(const struct arch *arch, const struct config *con
                     role == ROLE_GATE_BIAS || role == ROLE_UP_BIAS || role == ROLE_DOWN_BIAS;
     if (is_mixture ? is_plain : role_is_mixture(role))
         return ARCH_ABSENT;
+    struct layer_sizes sizes = config_layer(config, layer);
+    bool is_value = role == ROLE_V || role == ROLE_V_BIAS;
+    bool is_key = role == ROLE_K || role == ROLE_K_BIAS || role == ROLE_K_NORM;
+    if (is_value ? sizes.kv_layer != layer || sizes.shares_values
+                 : is_key && sizes.kv_layer != layer)
+        return ARCH_ABSENT;
     return arch->need(config, role);
 }
 
+struct arch_sizes {
+    uint64_t rows, columns;
+};
+
+/* Of what few families have. */
+static void arch_shape_more(const struct config *config, enum role role, uint64_t *rows,
+                            uint64_t *columns) {
+    uint64_t hidden = config->hidden, input = config->layer_input;
+    uint64_t inputs = config->layers * input, experts = config->mixture.count;
+    const struct arch_sizes shapes[ROLE_COUNT] = {
+        [ROLE_SINKS] = {config->heads, 0},
+        [ROLE_Q_A_NORM] = {config->latent.q_rank, 0},
+        [ROLE_KV_A_NORM] = {config->latent.kv_rank, 0},
+        [ROLE_ROUTER_BIAS] = {experts, 0},
+        [ROLE_ROUTER_CORRECTION] = {experts, 0},
+        [ROLE_INPUTS_EMBED] = {config->vocabulary, inputs},
+        [ROLE_INPUTS_PROJECT] = {inputs, hidden},
+        [ROLE_INPUTS_NORM] = {input, 0},
+        [ROLE_INPUT_GATE] = {input, hidden},
+        [ROLE_INPUT_PROJECT] = {hidden, input},
+        [ROLE_INPUT_NORM] = {hidden, 0},
+        [ROLE_LAYER_SCALE] = {1, 0},
+        [ROLE_ROUTER_SCALE] = {hidden, 0},
+        [ROLE_EXPERT_SCALES] = {experts, 0},
+        [ROLE_SHARED_POST_NORM] = {hidden, 0},
+        [ROLE_EXPERTS_NORM] = {hidden, 0},
+        [ROLE_EXPERTS_POST_NORM] = {hidden, 0},
+    };
+    *rows = shapes[role].rows;
+    *columns = shapes[role].columns;
+}
+
 /* A matrix is [outputs, inputs]; a vector has as many values as the outputs it belongs to. */
-void arch_shape(const struct config *config, enum role role, uint64_t *rows, uint64_t *columns) {
-    uint64_t query = (uint64_t)config->heads * config->head_dim;
-    uint64_t key = (uint64_t)config->kv_heads * config->head_dim;
-    uint64_t hidden = config->hidden, inner = config->inner;
+void arch_shape(const struct config *config, uint32_t layer, enum role role, uint64_t *rows,
+                uint64_t *columns) {
+    const struct layer_sizes sizes = config_layer(config, layer);
+    uint64_t query = (uint64_t)config->heads * sizes.head_dim;
+    uint64_t key = (uint64_t)sizes.kv_heads * sizes.head_dim;
+    uint64_t hidden = config->hidden, inner = sizes.inner;
     const struct mixture *mixture = &config->mixture;
     const struct latent *latent = &config->latent;
     uint64_t expert = mixture->inner, shared = mixture->shared_inner, value = query;
     uint64_t kv_rank = latent->kv_rank, heads = config->heads;
     if (kv_rank != 0)
         value = heads * latent->value;
-    const struct {
-        uint64_t rows, columns;
-    } shapes[ROLE_COUNT] = {
+    const struct arch_sizes shapes[ROLE_COUNT] = {
         [ROLE_EMBED] = {config->vocabulary, hidden},
         [ROLE_FINAL_NORM] = {hidden, 0},
         [ROLE_HEAD] = {config->vocabulary, hidden},
@@ -111,8 +151,8 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_MLP_NORM] = {hidden, 0},
         [ROLE_ATTEND_POST_NORM] = {hidden, 0},
         [ROLE_MLP_POST_NORM] = {hidden, 0},
-        [ROLE_Q_NORM] = {config->has_whole_qk_norm ? query : config->head_dim, 0},
-        [ROLE_K_NORM] = {config->has_whole_qk_norm ? key : config->head_dim, 0},
+        [ROLE_Q_NORM] = {config->has_whole_qk_norm ? query : sizes.head_dim, 0},
+        [ROLE_K_NORM] = {config->has_whole_qk_norm ? key : sizes.head_dim, 0},
         [ROLE_Q_BIAS] = {query, 0},
         [ROLE_K_BIAS] = {key, 0},
         [ROLE_V_BIAS] = {key, 0},
@@ -120,13 +160,12 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_GATE_BIAS] = {inner, 0},
         [ROLE_UP_BIAS] = {inner, 0},
         [ROLE_DOWN_BIAS] = {hidden, 0},
-        [ROLE_SINKS] = {heads, 0},
-        [ROLE_Q_A_NORM] = {latent->q_rank, 0},
-        [ROLE_KV_A_NORM] = {kv_rank, 0},
-        [ROLE_ROUTER_BIAS] = {mixture->count, 0},
-        [ROLE_ROUTER_CORRECTION] = {mixture->count, 0},
     };
     must((unsigned)role < ROLE_COUNT);
+    if (role >= ROLE_SINKS) {
+        arch_shape_more(config, role, rows, columns);
+        return;
+    }
     *rows = shapes[role].rows;
     *columns = shapes[role].columns;
 }

@@ -38,6 +38,8 @@ struct arch_math {
     /* Those of a layer with experts: first what every token uses, then what each expert has. NULL
      * where the family has none, as route and expert. */
     const enum role *route_order, *expert_order;
+    /* Matrices that embed uses, and those of what finish does; NULL: none. */
+    const enum role *embed_order, *finish_order;
     enum status (*embed)(struct step *step, struct error *err);
     enum status (*attend)(struct step *step, uint32_t layer, struct error *err);
     enum status (*mlp)(struct step *step, uint32_t layer, struct error *err);
@@ -45,6 +47,8 @@ struct arch_math {
     enum status (*route)(struct step *step, uint32_t layer, struct error *err);
     /* One expert, for the tokens routed to it. */
     enum status (*expert)(struct step *step, uint32_t layer, uint32_t expert, struct error *err);
+    /* What a layer does after its MLP or experts; NULL: nothing. */
+    enum status (*finish)(struct step *step, uint32_t layer, struct error *err);
     enum status (*head)(struct step *step, struct error *err);
 };
 
@@ -57,6 +61,7 @@ struct arch {
     bool ties_by_default;       /* tie_word_embeddings when the config leaves it out */
     bool has_window_rope;       /* windowed layers may rotate in another way */
     bool has_partial_rope;      /* partial_rotary_factor below 1 is understood */
+    bool has_layer_sizes;       /* sizes in GGUF metadata may differ between layers */
     enum activation activation; /* when the config leaves it out */
     const char *const *settings;   /* members of the readers' lists that this family understands,
                                       NULL-terminated; NULL: none of them */
@@ -81,6 +86,8 @@ extern const struct arch arch_gemma2, arch_gemma3, arch_phi3, arch_olmo2, arch_s
     arch_granite;
 extern const struct arch arch_mixtral, arch_qwen2_moe, arch_qwen3_moe, arch_gpt_oss;
 extern const struct arch arch_deepseek, arch_glm4_moe;
+extern const struct arch arch_minimax_m2, arch_llama4, arch_gemma4;
+extern const struct arch arch_glm4, arch_seed_oss, arch_exaone4, arch_cohere2, arch_ministral3;
 const struct arch *arch_from_hf(struct str model_type); /* NULL when unknown */
 const struct arch *arch_from_gguf(struct str name);     /* NULL when unknown */
 /* Whether the family understands a member of the readers' lists. */
@@ -90,8 +97,9 @@ void arch_list(struct buf *out);
 /* arch->need, and ARCH_ABSENT for what a layer of this kind (dense, or a mixture) lacks. */
 enum arch_need arch_layer_need(const struct arch *arch, const struct config *config, uint32_t layer,
                                enum role role);
-/* Expected shape of a role's tensor: rows and columns (columns 0: a vector of rows values). What an
- * expert has: of one of them. */
-void arch_shape(const struct config *config, enum role role, uint64_t *rows, uint64_t *columns);
+/* Expected shape of a role's tensor in a layer (any, for roles of the whole model): rows and
+ * columns (columns 0: a vector of rows values). What an expert has: of one of them. */
+void arch_shape(const struct config *config, uint32_t layer, enum role role, uint64_t *rows,
+                uint64_t *columns);
 
 #endif

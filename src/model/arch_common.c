@@ -45,6 +45,13 @@ enum arch_need arch_common_need(const struct config *config, enum role role) {
     case ROLE_Q_A_NORM:
     case ROLE_KV_A_NORM:
     case ROLE_SINKS:
+    case ROLE_INPUTS_EMBED:
+    case ROLE_INPUTS_PROJECT:
+    case ROLE_INPUTS_NORM:
+    case ROLE_INPUT_GATE:
+    case ROLE_INPUT_PROJECT:
+    case ROLE_INPUT_NORM:
+    case ROLE_LAYER_SCALE:
     case ROLE_COUNT:
         return ARCH_ABSENT;
     default:
@@ -69,9 +76,8 @@ static const enum role common_biases[ROLE_COUNT] = {
     [ROLE_DOWN] = ROLE_DOWN_BIAS,
 };
 
-/* y = W x, plus the bias if the model has one. */
-static enum status common_project(struct step *step, uint32_t layer, enum role matrix,
-                                  const struct act *x, struct act *y, struct error *err) {
+enum status arch_common_project(struct step *step, uint32_t layer, enum role matrix,
+                                const struct act *x, struct act *y, struct error *err) {
     TRY(step_product(step, layer, matrix, x, y, err));
     const float *bias = step_vector(step, layer, common_biases[matrix]);
     if (bias != NULL)
@@ -87,18 +93,30 @@ static void common_head_norm(struct step *step, uint32_t layer, enum role role, 
         step->backend->ops->rms_norm(step->backend, x, weight, group, step->config->norm_eps, x);
 }
 
-/* What a half layer reads: h normalised, or h itself in families that have no such norm. */
-static const struct act *common_input(struct step *step, uint32_t layer, enum role norm) {
+/* to = norm(from): an RMS norm, or a layer norm without bias, which takes the mean out first. */
+static void common_norm(struct step *step, const struct act *from, const float *weight,
+                        struct act *to) {
+    const struct config *config = step->config;
+    const struct backend_ops *ops = step->backend->ops;
+    if (config->has_layer_norm) {
+        const struct feature_range all = {0, 1, 0, config->hidden};
+        if (from != to)
+            ops->copy(step->backend, from, &all, to);
+        ops->centre(step->backend, to);
+        from = to;
+    }
+    ops->rms_norm(step->backend, from, weight, config->hidden, config->norm_eps, to);
+}
+
+const struct act *arch_common_input(struct step *step, uint32_t layer, enum role norm) {
     const float *weight = step_vector(step, layer, norm);
     if (weight == NULL)
         return &step->h;
-    step->backend->ops->rms_norm(step->backend, &step->h, weight, step->config->hidden,
-                                 step->config->norm_eps, &step->x);
+    common_norm(step, &step->h, weight, &step->x);
     return &step->x;
 }
 
-/* h += y, normalised and scaled where the family does that. */
-static void common_add(struct step *step, uint32_t layer, enum role norm) {
+void arch_common_add(struct step *step, uint32_t layer, enum role norm) {
     struct backend *backend = step->backend;
     const float *weight = step_vector(step, layer, norm);
     if (weight != NULL)
@@ -116,19 +134,26 @@ static void common_rotate(struct step *step, uint32_t layer) {
         return;
     step->backend->ops->rope(step->backend, rope, config->heads, config->head_dim, &step->q);
     step->backend->ops->rope(step->backend, rope, config->kv_heads, config->head_dim, &step->k);
+    if (!config->has_plain_head_norm)
+        return;
+    struct act *both[2] = {&step->q, &step->k};
+    for (int i = 0; i < 2; i++)
+        step->backend->ops->rms_norm(step->backend, both[i], NULL, config->head_dim,
+                                     config->norm_eps, both[i]);
 }
 
 enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err) {
     const struct config *config = step->config;
     struct backend *backend = step->backend;
     const struct backend_ops *ops = backend->ops;
-    const struct act *x = common_input(step, layer, ROLE_ATTEND_NORM);
-    TRY(common_project(step, layer, ROLE_Q, x, &step->q, err));
-    TRY(common_project(step, layer, ROLE_K, x, &step->k, err));
-    TRY(common_project(step, layer, ROLE_V, x, &step->v, err));
+    const struct act *x = arch_common_input(step, layer, ROLE_ATTEND_NORM);
+    TRY(arch_common_project(step, layer, ROLE_Q, x, &step->q, err));
+    TRY(arch_common_project(step, layer, ROLE_K, x, &step->k, err));
+    TRY(arch_common_project(step, layer, ROLE_V, x, &step->v, err));
     common_head_norm(step, layer, ROLE_Q_NORM, &step->q);
     common_head_norm(step, layer, ROLE_K_NORM, &step->k);
     common_rotate(step, layer);
+    step_scale_queries(step, layer);
     ops->kv_write(backend, &step->kv_layers[layer], step->kv_tokens, &step->k, &step->v);
     bool is_windowed = config->is_windowed != NULL && config->is_windowed[layer];
     struct attention_args args = {
@@ -138,25 +163,31 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
         .scale = (float)config->score_scale,
         .cap = (float)config->score_cap,
         .window = is_windowed ? config->window : 0,
+        .is_chunked = config->is_chunked,
         .sinks = step_vector(step, layer, ROLE_SINKS),
     };
     ops->attention(backend, &args, &step->q, &step->a);
-    TRY(common_project(step, layer, ROLE_O, &step->a, &step->y, err));
-    common_add(step, layer, ROLE_ATTEND_POST_NORM);
+    TRY(arch_common_project(step, layer, ROLE_O, &step->a, &step->y, err));
+    arch_common_add(step, layer, ROLE_ATTEND_POST_NORM);
     return SL_OK;
 }
 
-enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err) {
-    struct backend *backend = step->backend;
-    const struct act *x = common_input(step, layer, ROLE_MLP_NORM);
-    TRY(common_project(step, layer, ROLE_GATE, x, &step->gate, err));
-    TRY(common_project(step, layer, ROLE_UP, x, &step->up, err));
+void arch_common_activate(struct step *step, const struct act *gate, struct act *up) {
+    const struct backend_ops *ops = step->backend->ops;
     if (step->config->activation == ACTIVATION_GELU_TANH)
-        backend->ops->gelu_mul(backend, &step->gate, &step->up);
+        ops->gelu_mul(step->backend, gate, up);
     else
-        backend->ops->silu_mul(backend, &step->gate, &step->up);
-    TRY(common_project(step, layer, ROLE_DOWN, &step->up, &step->y, err));
-    common_add(step, layer, ROLE_MLP_POST_NORM);
+        ops->silu_mul(step->backend, gate, up);
+}
+
+enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err) {
+    bool is_parallel = step->config->is_parallel; /* then x is what attention read */
+    const struct act *x = is_parallel ? &step->x : arch_common_input(step, layer, ROLE_MLP_NORM);
+    TRY(arch_common_project(step, layer, ROLE_GATE, x, &step->gate, err));
+    TRY(arch_common_project(step, layer, ROLE_UP, x, &step->up, err));
+    arch_common_activate(step, &step->gate, &step->up);
+    TRY(arch_common_project(step, layer, ROLE_DOWN, &step->up, &step->y, err));
+    arch_common_add(step, layer, ROLE_MLP_POST_NORM);
     return SL_OK;
 }
 
@@ -166,8 +197,7 @@ enum status arch_common_head(struct step *step, struct error *err) {
     if (step->logit_count == 0)
         return SL_OK; /* and the head is not read */
     backend->ops->select(backend, &step->h, step->logit_columns, step->logit_count, &step->picked);
-    backend->ops->rms_norm(backend, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM),
-                           config->hidden, config->norm_eps, &step->picked);
+    common_norm(step, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM), &step->picked);
     TRY(step_product(step, 0, ROLE_HEAD, &step->picked, &step->logits, err));
     if (config->logit_scale != 1.0 || config->logit_cap != 0)
         backend->ops->scale(backend, (float)config->logit_scale, (float)config->logit_cap,
@@ -233,6 +263,37 @@ enum status arch_common_window(const struct json *config, const char *name, uint
     return SL_OK;
 }
 
+enum status arch_common_rope_interval(uint64_t interval, struct config *out, struct error *err) {
+    TRY(config_layer_flags(out, &out->skips_rope, err));
+    for (uint32_t layer = 0; layer < out->layers; layer++)
+        out->skips_rope[layer] = ((uint64_t)layer + 1) % interval == 0;
+    return SL_OK;
+}
+
+enum status arch_common_rope_layers(const struct json *config, const char *name, uint64_t interval,
+                                    struct config *out, struct error *err) {
+    const struct json *list = json_get(config, "no_rope_layers");
+    const struct json *value = json_get(config, "no_rope_layer_interval");
+    uint64_t rotates = 0;
+    if (value != NULL && !json_is(value, JSON_NULL) &&
+        (!json_u64(value, &interval) || interval == 0))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: no_rope_layer_interval is not a positive whole number", name);
+    TRY(arch_common_rope_interval(interval, out, err));
+    if (list == NULL || json_is(list, JSON_NULL) || (json_is(list, JSON_ARRAY) && list->count == 0))
+        return SL_OK;
+    if (!json_is(list, JSON_ARRAY) || list->count < out->layers)
+        return error_set(err, SL_ERR_ENV, "%s: no_rope_layers must be a list of %u numbers", name,
+                         out->layers);
+    for (uint32_t layer = 0; layer < out->layers; layer++) {
+        if (!json_u64(&list->items[layer], &rotates) || rotates > 1)
+            return error_set(err, SL_ERR_ENV, "%s: no_rope_layers[%u] is neither 0 nor 1", name,
+                             layer);
+        out->skips_rope[layer] = rotates == 0;
+    }
+    return SL_OK;
+}
+
 enum status arch_common_no_window(const struct json *config, const char *name, struct config *out,
                                   struct error *err) {
     const struct json *window = json_get(config, "sliding_window");
@@ -283,11 +344,25 @@ enum status arch_common_pattern_window(const struct json *config, const char *na
 enum status arch_common_meta_window(struct meta_reader *reader, uint64_t pattern,
                                     struct config *out, struct error *err) {
     const char *key = meta_reader_key(reader, "attention.sliding_window");
-    int64_t keys = out->window;
+    int64_t keys = out->window, every = (int64_t)pattern;
     if (meta_find(reader->meta, key) != NULL &&
         (!meta_integer(reader->meta, key, &keys) || keys < 0 || keys > UINT32_MAX))
         return error_set(err, SL_ERR_ENV, "%s: %s is not a whole number", reader->name, key);
-    return keys == 0 ? SL_OK : common_pattern((uint64_t)keys, pattern, out, err);
+    key = meta_reader_key(reader, "attention.sliding_window_pattern");
+    const struct meta_value *value = meta_find(reader->meta, key);
+    bool is_list = value != NULL && value->kind == META_ARRAY && value->item_kind == META_BOOL;
+    if (is_list ? value->array.count < out->layers
+                : value != NULL && (!meta_integer(reader->meta, key, &every) || every < 1))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: %s is neither a positive whole number nor a list of one truth value "
+                         "for each layer",
+                         reader->name, key);
+    if (keys == 0)
+        return SL_OK;
+    TRY(common_pattern((uint64_t)keys, (uint64_t)every, out, err));
+    for (uint32_t layer = 0; is_list && layer < out->layers; layer++)
+        out->is_windowed[layer] = value->array.truths[layer];
+    return SL_OK;
 }
 
 #define COMMON_FIRST_WINDOWED 28u /* max_window_layers where the config leaves it out */

@@ -61,15 +61,9 @@ static enum status gemma3_configure(const struct json *config, const char *name,
 
 static enum status gemma3_configure_meta(struct meta_reader *reader, struct config *out,
                                          struct error *err) {
-    static const char key[] = "gemma3.attention.sliding_window_pattern";
     bool is_27b = out->layers == GEMMA3_LAYERS_27B;
     double divisor = is_27b ? (double)out->hidden / out->heads : (double)out->head_dim;
     double base = GEMMA3_WINDOW_THETA;
-    int64_t pattern = GEMMA3_PATTERN;
-    if (meta_find(reader->meta, key) != NULL &&
-        (!meta_integer(reader->meta, key, &pattern) || pattern < 1))
-        return error_set(err, SL_ERR_ENV, "%s: %s is not a positive whole number", reader->name,
-                         key);
     if (out->score_scale == 0)
         out->score_scale = 1.0 / sqrt(divisor);
     out->embed_scale = sqrt((double)out->hidden);
@@ -77,7 +71,7 @@ static enum status gemma3_configure_meta(struct meta_reader *reader, struct conf
     out->has_window_rope = true;
     out->window_rope =
         (struct rope_config){.kind = ROPE_DEFAULT, .theta = base, .rotary = out->rope.rotary};
-    return arch_common_meta_window(reader, (uint64_t)pattern, out, err);
+    return arch_common_meta_window(reader, GEMMA3_PATTERN, out, err);
 }
 
 const struct arch arch_gemma3 = {

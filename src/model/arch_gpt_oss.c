@@ -5,24 +5,9 @@
  * alternate. GGUF and MLX have them apart, as rows of outputs.
  */
 #include "model/arch_mixture.h"
-#include "model/step.h"
 
 #define GPT_OSS_ALPHA 1.702
 #define GPT_OSS_LIMIT 7.0
-
-static const enum role gpt_oss_expert_order[] = {
-    ROLE_EXPERT_GATE_UP,
-    ROLE_EXPERT_GATE_UP_ROWS,
-    ROLE_EXPERT_GATE_UP_BIAS,
-    ROLE_EXPERT_GATE,
-    ROLE_EXPERT_GATE_BIAS,
-    ROLE_EXPERT_UP,
-    ROLE_EXPERT_UP_BIAS,
-    ROLE_EXPERT_DOWN_IN,
-    ROLE_EXPERT_DOWN,
-    ROLE_EXPERT_DOWN_BIAS,
-    ROLE_COUNT,
-};
 
 static void gpt_oss_common(struct config *out, double alpha, double limit) {
     out->declares_attention_bias = true;
@@ -30,6 +15,7 @@ static void gpt_oss_common(struct config *out, double alpha, double limit) {
     out->mixture.sums_to_one = false;
     out->mixture.swiglu_alpha = (float)alpha;
     out->mixture.swiglu_limit = (float)limit;
+    out->mixture.fuses_gate_up = out->mixture.alternates_gate_up = true;
 }
 
 /* Every other layer slides, from the first on. */
@@ -85,87 +71,6 @@ static enum arch_need gpt_oss_need(const struct config *config, enum role role) 
     return arch_mixture_need(config, role);
 }
 
-static bool gpt_oss_has(const struct step *step, uint32_t layer, enum role role) {
-    struct layout_item item;
-    return model_item(step->model, layer, 0, role, &item);
-}
-
-/* An expert of a layer. */
-struct gpt_oss_expert {
-    struct step *step;
-    uint32_t layer, number;
-};
-
-/* y = W x + bias, whichever way W lies. */
-static enum status gpt_oss_product(const struct gpt_oss_expert *expert, enum role matrix,
-                                   enum role bias, const struct act *x, struct act *y,
-                                   struct error *err) {
-    struct step *step = expert->step;
-    const float *values;
-    if (role_get(matrix)->is_whole) { /* [inputs, outputs] */
-        struct view view;
-        TRY(step_whole(step, expert->layer, expert->number, matrix, &view, err));
-        step_product_columns(step, &view, x, y, 0);
-    } else {
-        TRY(step_expert_product(step, expert->layer, expert->number, matrix, x, y, err));
-    }
-    TRY(step_expert_bias(step, expert->layer, expert->number, bias, &values, err));
-    if (values != NULL)
-        step->backend->ops->add_bias(step->backend, values, y);
-    return SL_OK;
-}
-
-/* expert_gate and expert_up, from one matrix that alternates them or from two. */
-static enum status gpt_oss_gate_up(const struct gpt_oss_expert *expert, struct error *err) {
-    struct step *step = expert->step;
-    struct backend *backend = step->backend;
-    const struct feature_range even = {0, 2, 0, step->config->mixture.inner};
-    const struct feature_range odd = {1, 2, 0, step->config->mixture.inner};
-    bool is_turned = gpt_oss_has(step, expert->layer, ROLE_EXPERT_GATE_UP);
-    if (!is_turned && !gpt_oss_has(step, expert->layer, ROLE_EXPERT_GATE_UP_ROWS)) {
-        TRY(gpt_oss_product(expert, ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_BIAS, &step->expert_x,
-                            &step->expert_gate, err));
-        return gpt_oss_product(expert, ROLE_EXPERT_UP, ROLE_EXPERT_UP_BIAS, &step->expert_x,
-                               &step->expert_up, err);
-    }
-    TRY(gpt_oss_product(expert, is_turned ? ROLE_EXPERT_GATE_UP : ROLE_EXPERT_GATE_UP_ROWS,
-                        ROLE_EXPERT_GATE_UP_BIAS, &step->expert_x, &step->expert_both, err));
-    backend->ops->copy(backend, &step->expert_both, &even, &step->expert_gate);
-    backend->ops->copy(backend, &step->expert_both, &odd, &step->expert_up);
-    return SL_OK;
-}
-
-static enum status gpt_oss_expert(struct step *step, uint32_t layer, uint32_t number,
-                                  struct error *err) {
-    const struct gpt_oss_expert expert = {step, layer, number};
-    const struct mixture *mixture = &step->config->mixture;
-    struct backend *backend = step->backend;
-    bool is_turned = gpt_oss_has(step, layer, ROLE_EXPERT_DOWN_IN);
-    step_gather(step, number);
-    act_shape(&step->expert_y, step->config->hidden, step->expert_x.tokens);
-    TRY(gpt_oss_gate_up(&expert, err));
-    backend->ops->swiglu_clipped(backend, &step->expert_gate, mixture->swiglu_alpha,
-                                 mixture->swiglu_limit, &step->expert_up);
-    TRY(gpt_oss_product(&expert, is_turned ? ROLE_EXPERT_DOWN_IN : ROLE_EXPERT_DOWN,
-                        ROLE_EXPERT_DOWN_BIAS, &step->expert_up, &step->expert_y, err));
-    backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns, step->gather_weights,
-                              &step->h);
-    return SL_OK;
-}
-
-static const struct arch_math gpt_oss_math = {
-    .attend_order = arch_common_attend_order,
-    .mlp_order = arch_common_mlp_order,
-    .route_order = arch_mixture_route_order,
-    .expert_order = gpt_oss_expert_order,
-    .embed = arch_common_embed,
-    .attend = arch_common_attend,
-    .mlp = arch_common_mlp,
-    .route = arch_mixture_route,
-    .expert = gpt_oss_expert,
-    .head = arch_common_head,
-};
-
 const struct arch arch_gpt_oss = {
     .name = "gpt-oss",
     .hf_types = (const char *const[]){"gpt_oss", NULL},
@@ -174,5 +79,5 @@ const struct arch arch_gpt_oss = {
     .configure_meta = gpt_oss_configure_meta,
     .settings = arch_mixture_understood,
     .need = gpt_oss_need,
-    .math = &gpt_oss_math,
+    .math = &arch_mixture_math,
 };

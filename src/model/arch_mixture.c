@@ -10,9 +10,16 @@ const enum role arch_mixture_route_order[] = {
     ROLE_ROUTER, ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN, ROLE_COUNT,
 };
 const enum role arch_mixture_expert_order[] = {
+    ROLE_EXPERT_GATE_UP,
+    ROLE_EXPERT_GATE_UP_ROWS,
+    ROLE_EXPERT_GATE_UP_BIAS,
     ROLE_EXPERT_GATE,
+    ROLE_EXPERT_GATE_BIAS,
     ROLE_EXPERT_UP,
+    ROLE_EXPERT_UP_BIAS,
+    ROLE_EXPERT_DOWN_IN,
     ROLE_EXPERT_DOWN,
+    ROLE_EXPERT_DOWN_BIAS,
     ROLE_COUNT,
 };
 
@@ -52,7 +59,7 @@ static enum status mixture_shared(struct step *step, uint32_t layer, struct erro
     act_shape(&step->expert_y, step->config->hidden, step->tokens);
     TRY(step_product(step, layer, ROLE_SHARED_GATE, &step->x, &step->expert_gate, err));
     TRY(step_product(step, layer, ROLE_SHARED_UP, &step->x, &step->expert_up, err));
-    backend->ops->silu_mul(backend, &step->expert_gate, &step->expert_up);
+    arch_common_activate(step, &step->expert_gate, &step->expert_up);
     TRY(step_product(step, layer, ROLE_SHARED_DOWN, &step->expert_up, &step->expert_y, err));
     if (is_gated)
         backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns,
@@ -74,20 +81,93 @@ enum status arch_mixture_route(struct step *step, uint32_t layer, struct error *
     return step->config->mixture.shared_inner > 0 ? mixture_shared(step, layer, err) : SL_OK;
 }
 
+static bool mixture_has(const struct step *step, uint32_t layer, enum role role) {
+    struct layout_item item;
+    return model_item(step->model, layer, 0, role, &item);
+}
+
+/* An expert of a layer. */
+struct mixture_expert {
+    struct step *step;
+    uint32_t layer, number;
+};
+
+/* y = W x + bias, whichever way W lies. */
+static enum status mixture_product(const struct mixture_expert *expert, enum role matrix,
+                                   enum role bias, const struct act *x, struct act *y,
+                                   struct error *err) {
+    struct step *step = expert->step;
+    const float *values;
+    if (role_get(matrix)->is_whole) { /* [inputs, outputs] */
+        struct view view;
+        TRY(step_whole(step, expert->layer, expert->number, matrix, &view, err));
+        step_product_columns(step, &view, x, y, 0);
+    } else {
+        TRY(step_expert_product(step, expert->layer, expert->number, matrix, x, y, err));
+    }
+    TRY(step_expert_bias(step, expert->layer, expert->number, bias, &values, err));
+    if (values != NULL)
+        step->backend->ops->add_bias(step->backend, values, y);
+    return SL_OK;
+}
+
+/* expert_gate and expert_up, from one matrix with both or from two. */
+static enum status mixture_gate_up(const struct mixture_expert *expert, struct error *err) {
+    struct step *step = expert->step;
+    const struct mixture *mixture = &step->config->mixture;
+    struct backend *backend = step->backend;
+    bool is_turned = mixture_has(step, expert->layer, ROLE_EXPERT_GATE_UP);
+    if (!is_turned && !mixture_has(step, expert->layer, ROLE_EXPERT_GATE_UP_ROWS)) {
+        TRY(mixture_product(expert, ROLE_EXPERT_GATE, ROLE_EXPERT_GATE_BIAS, &step->expert_x,
+                            &step->expert_gate, err));
+        return mixture_product(expert, ROLE_EXPERT_UP, ROLE_EXPERT_UP_BIAS, &step->expert_x,
+                               &step->expert_up, err);
+    }
+    TRY(mixture_product(expert, is_turned ? ROLE_EXPERT_GATE_UP : ROLE_EXPERT_GATE_UP_ROWS,
+                        ROLE_EXPERT_GATE_UP_BIAS, &step->expert_x, &step->expert_both, err));
+    size_t stride = mixture->alternates_gate_up ? 2 : 1;
+    size_t up = mixture->alternates_gate_up ? 1 : mixture->inner;
+    const struct feature_range gates = {0, stride, 0, mixture->inner};
+    const struct feature_range ups = {up, stride, 0, mixture->inner};
+    backend->ops->copy(backend, &step->expert_both, &gates, &step->expert_gate);
+    backend->ops->copy(backend, &step->expert_both, &ups, &step->expert_up);
+    return SL_OK;
+}
+
+/* expert_up = act(expert_gate) * expert_up. */
+static void mixture_activate(struct step *step) {
+    const struct mixture *mixture = &step->config->mixture;
+    struct backend *backend = step->backend;
+    if (mixture->swiglu_limit > 0)
+        backend->ops->swiglu_clipped(backend, &step->expert_gate, mixture->swiglu_alpha,
+                                     mixture->swiglu_limit, &step->expert_up);
+    else
+        arch_common_activate(step, &step->expert_gate, &step->expert_up);
+}
+
+enum status arch_mixture_expert_output(struct step *step, uint32_t layer, uint32_t number,
+                                       struct error *err) {
+    const struct mixture_expert expert = {step, layer, number};
+    struct backend *backend = step->backend;
+    bool is_turned = mixture_has(step, layer, ROLE_EXPERT_DOWN_IN);
+    step_gather(step, number);
+    if (step->config->mixture.scales_inputs) {
+        backend->ops->scale_tokens(backend, step->gather_weights, &step->expert_x);
+        for (size_t i = 0; i < step->expert_x.tokens; i++)
+            step->gather_weights[i] = 1.0f;
+    }
+    act_shape(&step->expert_y, step->config->hidden, step->expert_x.tokens);
+    TRY(mixture_gate_up(&expert, err));
+    mixture_activate(step);
+    return mixture_product(&expert, is_turned ? ROLE_EXPERT_DOWN_IN : ROLE_EXPERT_DOWN,
+                           ROLE_EXPERT_DOWN_BIAS, &step->expert_up, &step->expert_y, err);
+}
+
 enum status arch_mixture_expert(struct step *step, uint32_t layer, uint32_t expert,
                                 struct error *err) {
-    struct backend *backend = step->backend;
-    step_gather(step, expert);
-    act_shape(&step->expert_y, step->config->hidden, step->expert_x.tokens);
-    TRY(step_expert_product(step, layer, expert, ROLE_EXPERT_GATE, &step->expert_x,
-                            &step->expert_gate, err));
-    TRY(step_expert_product(step, layer, expert, ROLE_EXPERT_UP, &step->expert_x, &step->expert_up,
-                            err));
-    backend->ops->silu_mul(backend, &step->expert_gate, &step->expert_up);
-    TRY(step_expert_product(step, layer, expert, ROLE_EXPERT_DOWN, &step->expert_up,
-                            &step->expert_y, err));
-    backend->ops->scatter_add(backend, &step->expert_y, step->gather_columns, step->gather_weights,
-                              &step->h);
+    TRY(arch_mixture_expert_output(step, layer, expert, err));
+    step->backend->ops->scatter_add(step->backend, &step->expert_y, step->gather_columns,
+                                    step->gather_weights, &step->h);
     return SL_OK;
 }
 

@@ -19,9 +19,15 @@ extern const struct arch_math arch_mixture_math;
 /* Router W x (+ bias), choice, and h += s Down (silu(Gate x) * Up x) for the shared expert, with
  * x = norm(h); s is sigmoid(shared router x) where there is one, else 1. */
 enum status arch_mixture_route(struct step *step, uint32_t layer, struct error *err);
-/* h += weight Down (silu(Gate x) * Up x) for the tokens of an expert. */
+/* h += weight Down (silu(Gate x) * Up x) for the tokens of an expert, biases and another activation
+ * where the model has them; weights of the input instead where mixture.scales_inputs says so. Gate
+ * and up may lie in one matrix, and matrices the other way, [inputs, outputs] (role.h). */
 enum status arch_mixture_expert(struct step *step, uint32_t layer, uint32_t expert,
                                 struct error *err);
+/* The same up to the sum: outputs in expert_y, for the tokens and weights of gather_columns and
+ * gather_weights. */
+enum status arch_mixture_expert_output(struct step *step, uint32_t layer, uint32_t number,
+                                       struct error *err);
 
 /* Experts of config.json: `count_name` or num_local_experts, num_experts_per_tok, the inner size
  * `inner_name`, norm_topk_prob (or `sums` where it is left out). */

@@ -24,8 +24,9 @@ static enum status config_limit(const char *name, const char *what, uint64_t val
 
 const char *rope_word(enum rope_kind kind) {
     static const char *const words[ROPE_KINDS] = {
-        [ROPE_DEFAULT] = "default", [ROPE_LINEAR] = "linear",     [ROPE_LLAMA3] = "llama3",
-        [ROPE_YARN] = "yarn",       [ROPE_LONGROPE] = "longrope",
+        [ROPE_DEFAULT] = "default",   [ROPE_LINEAR] = "linear",
+        [ROPE_LLAMA3] = "llama3",     [ROPE_YARN] = "yarn",
+        [ROPE_LONGROPE] = "longrope", [ROPE_PROPORTIONAL] = "proportional",
     };
     must((unsigned)kind < ROPE_KINDS);
     return words[kind];
@@ -75,16 +76,18 @@ static enum status config_check_factors(const struct rope_config *rope, const ch
     return SL_OK;
 }
 
-static enum status config_check_rope(const struct config *config, struct rope_config *rope,
-                                     const char *name, struct error *err) {
+/* head_dim: of the layers that rotate in this way. */
+static enum status config_check_rope(struct rope_config *rope, uint32_t head_dim, const char *name,
+                                     struct error *err) {
     if (rope->rotary == 0)
-        rope->rotary = rope->share == 0 ? config->head_dim
-                                        : (uint32_t)(rope->share * (double)config->head_dim);
-    if (rope->rotary < 2 || rope->rotary % 2 != 0 || rope->rotary > config->head_dim)
+        rope->rotary = rope->share == 0 || rope->kind == ROPE_PROPORTIONAL
+                           ? head_dim
+                           : (uint32_t)(rope->share * (double)head_dim);
+    if (rope->rotary < 2 || rope->rotary % 2 != 0 || rope->rotary > head_dim)
         return error_set(err, SL_ERR_ENV,
                          "%s: %u rotated features of a head are not an even number up to head_dim "
                          "%u",
-                         name, rope->rotary, config->head_dim);
+                         name, rope->rotary, head_dim);
     if (!(rope->theta >= 1.0 && rope->theta <= 1e15))
         return error_set(err, SL_ERR_ENV, "%s: rope theta is %g, must be 1 to 1e15", name,
                          rope->theta);
@@ -92,11 +95,11 @@ static enum status config_check_rope(const struct config *config, struct rope_co
         return error_set(err, SL_ERR_ENV, "%s: rope factor is %g, must be 1 to 1e6", name,
                          rope->factor);
     if (rope->kind == ROPE_LLAMA3 &&
-        !(rope->low_freq_factor > 0 && rope->high_freq_factor > rope->low_freq_factor &&
+        !(rope->low_freq_factor > 0 && rope->high_freq_factor >= rope->low_freq_factor &&
           rope->high_freq_factor <= 1e6 && rope->original_context >= 1 &&
           rope->original_context <= SL_CONTEXT_MAX))
         return error_set(err, SL_ERR_ENV,
-                         "%s: rope type llama3 needs 0 < low_freq_factor < high_freq_factor and a "
+                         "%s: rope type llama3 needs 0 < low_freq_factor <= high_freq_factor and a "
                          "positive original_max_position_embeddings, not %g, %g and %g",
                          name, rope->low_freq_factor, rope->high_freq_factor,
                          rope->original_context);
@@ -136,6 +139,12 @@ static enum status config_check_scales(struct config *config, const char *name, 
     TRY(config_check_scale(&config->residual_scale, 1.0, "the residual stream", name, err));
     TRY(config_check_scale(&config->logit_scale, 1.0, "logits", name, err));
     TRY(config_check_scale(&config->score_scale, root, "attention scores", name, err));
+    const struct query_scaling *scaling = &config->query_scaling;
+    if (scaling->beta != 0 && !(scaling->beta > 0 && scaling->beta <= 1e3 && scaling->length >= 1 &&
+                                scaling->length <= SL_CONTEXT_MAX))
+        return error_set(err, SL_ERR_ENV,
+                         "%s: queries that grow by %g each %g positions make no sense", name,
+                         scaling->beta, scaling->length);
     double caps[2] = {config->score_cap, config->logit_cap};
     for (int i = 0; i < 2; i++)
         if (caps[i] != 0 && !(caps[i] >= 1e-3 && caps[i] <= 1e6))
@@ -175,6 +184,69 @@ enum status config_check_mixture(const struct config *config, const char *name, 
     return SL_OK;
 }
 
+struct layer_sizes config_largest(const struct config *config) {
+    struct layer_sizes most = {0};
+    uint64_t key = 0;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        struct layer_sizes sizes = config_layer(config, layer);
+        if ((uint64_t)sizes.kv_heads * sizes.head_dim > key) {
+            key = (uint64_t)sizes.kv_heads * sizes.head_dim;
+            most.kv_heads = sizes.kv_heads;
+        }
+        most.head_dim = sizes.head_dim > most.head_dim ? sizes.head_dim : most.head_dim;
+        most.inner = sizes.inner > most.inner ? sizes.inner : most.inner;
+    }
+    return most;
+}
+
+/* Layers with sizes of their own: each within the limits, and heads of one size where layers rotate
+ * alike. */
+static enum status config_check_layers(const struct config *config, const char *name,
+                                       struct error *err) {
+    uint32_t head_dims[2] = {0}; /* of whole and of windowed layers */
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        struct layer_sizes sizes = config_layer(config, layer);
+        uint32_t *head_dim = &head_dims[config_is_windowed(config, layer)];
+        TRY(config_limit(name, "a layer's number of key/value heads", sizes.kv_heads, config->heads,
+                         err));
+        TRY(config_limit(name, "a layer's head_dim", sizes.head_dim, SL_HEAD_DIM_MAX, err));
+        TRY(config_limit(name, "a layer's heads x head_dim",
+                         (uint64_t)config->heads * sizes.head_dim, SL_FEATURES_MAX, err));
+        TRY(config_limit(name, "a layer's inner size", sizes.inner, SL_FEATURES_MAX, err));
+        if (config->heads % sizes.kv_heads != 0)
+            return error_set(err, SL_ERR_ENV,
+                             "%s: %u heads cannot be shared out over the %u key/value heads of "
+                             "layer %u",
+                             name, config->heads, sizes.kv_heads, layer);
+        if (*head_dim != 0 && *head_dim != sizes.head_dim)
+            return error_set(err, SL_ERR_ENV,
+                             "%s: layer %u has heads of %u features and another one of its type "
+                             "%u, which is not supported",
+                             name, layer, sizes.head_dim, *head_dim);
+        *head_dim = sizes.head_dim;
+        struct layer_sizes from = config_layer(config, sizes.kv_layer);
+        must(sizes.kv_layer <= layer);
+        must(from.kv_layer == sizes.kv_layer);
+        if (from.kv_heads != sizes.kv_heads || from.head_dim != sizes.head_dim)
+            return error_set(err, SL_ERR_ENV,
+                             "%s: layer %u cannot read the keys of layer %u, which are of other "
+                             "sizes",
+                             name, layer, sizes.kv_layer);
+    }
+    if (config->layer_input > SL_FEATURES_MAX / config->layers)
+        return error_set(err, SL_ERR_ENV, "%s: inputs of %u features for each layer are too large",
+                         name, config->layer_input);
+    return SL_OK;
+}
+
+/* Of the layers that have a window, or have none; of all if none is of that kind. */
+static uint32_t config_head_dim(const struct config *config, bool is_windowed) {
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        if (config_is_windowed(config, layer) == is_windowed)
+            return config_layer(config, layer).head_dim;
+    return config->head_dim;
+}
+
 enum status config_check(struct config *config, const char *name, struct error *err) {
     TRY(config_limit(name, "the number of layers", config->layers, SL_LAYERS_MAX, err));
     TRY(config_limit(name, "the hidden size", config->hidden, SL_FEATURES_MAX, err));
@@ -211,17 +283,17 @@ enum status config_check(struct config *config, const char *name, struct error *
                          name, (double)config->norm_eps);
     if (config->latent.kv_rank != 0)
         config->rope.rotary = config->latent.rope;
+    TRY(config_check_layers(config, name, err));
     TRY(config_check_scales(config, name, err));
-    TRY(config_check_rope(config, &config->rope, name, err));
-    if (!config->has_window_rope)
+    bool is_apart = config->has_window_rope; /* else one way to rotate for all */
+    TRY(config_check_rope(&config->rope,
+                          is_apart ? config_head_dim(config, false) : config->head_dim, name, err));
+    if (!is_apart)
         return config_check_mixture(config, name, err);
-    TRY(config_check_rope(config, &config->window_rope, name, err));
-    if (config->window_rope.rotary != config->rope.rotary ||
-        config->window_rope.kind == ROPE_LONGROPE)
+    TRY(config_check_rope(&config->window_rope, config_head_dim(config, true), name, err));
+    if (config->window_rope.kind == ROPE_LONGROPE)
         return error_set(err, SL_ERR_ENV,
-                         "%s: the windowed layers rotate %u features (%s) and the others %u, which "
-                         "is not supported",
-                         name, config->window_rope.rotary, rope_word(config->window_rope.kind),
-                         config->rope.rotary);
+                         "%s: the windowed layers rotate by %s, which is not supported", name,
+                         rope_word(config->window_rope.kind));
     return config_check_mixture(config, name, err);
 }

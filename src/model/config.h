@@ -15,10 +15,20 @@
 #define SL_VOCABULARY_MAX (1u << 26)
 #define SL_CONTEXT_MAX (1u << 30) /* positions; their angles stay within num_sincos's range */
 
-enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE, ROPE_KINDS };
+enum rope_kind {
+    ROPE_DEFAULT,
+    ROPE_LINEAR,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_LONGROPE,
+    ROPE_PROPORTIONAL,
+    ROPE_KINDS
+};
 
 /* Rotary embedding (Su et al. 2021); llama3: the smoothed scaling of Llama 3.1's published config;
- * yarn: Peng et al. 2023; longrope: Ding et al. 2024, as Phi-3 has it. */
+ * yarn: Peng et al. 2023; longrope: Ding et al. 2024, as Phi-3 has it; proportional: pairs as if
+ * the whole head were rotated, of which those behind the first `share` stay where they are (Gemma
+ * 4). */
 struct rope_config {
     enum rope_kind kind;
     double theta;
@@ -48,6 +58,7 @@ enum mixture_score {
     MIXTURE_SOFTMAX,        /* over all experts, then the largest */
     MIXTURE_SOFTMAX_CHOSEN, /* the largest, then a softmax over them */
     MIXTURE_SIGMOID,        /* each by itself (DeepSeek-V3) */
+    MIXTURE_SIGMOID_CHOSEN, /* the largest, then each by itself (Llama 4) */
 };
 
 /* A mixture of experts: sizes and how tokens are routed (model/route.h has the rules). */
@@ -58,9 +69,29 @@ struct mixture {
     enum mixture_score score;
     bool sums_to_one;                 /* the weights of a token are divided by their sum */
     float scale;                      /* of the weights */
+    bool scales_inputs;               /* weights multiply what an expert reads, not what it adds */
+    bool fuses_gate_up;               /* an expert may have gate and up in one matrix .. */
+    bool alternates_gate_up;          /* .. row by row of them; else all of gate, then all of up */
     uint32_t groups, groups_used;     /* experts are chosen within the best groups; 1, 1: all */
+    bool is_normalised;               /* the sum of a token's experts is, before it is added to h */
     float swiglu_alpha, swiglu_limit; /* gpt-oss's activation; limit 0: SiLU */
     bool *is_dense;                   /* [layers], in the config's arena: those with a plain MLP */
+};
+
+/* What layers may have of their own. */
+struct layer_sizes {
+    uint32_t kv_heads, head_dim, inner;
+    uint32_t kv_layer;  /* whose keys and values it reads: its own, or those of one before */
+    bool shares_values; /* values are made from what keys are made from: there is no v */
+};
+
+/* Queries are multiplied by 1 + beta log(1 + floor((position + offset) / length)): sharper where
+ * there are more keys (Nakanishi 2025, as Llama 4 and Ministral 3 have it). */
+struct query_scaling {
+    double beta; /* 0: none */
+    double length;
+    uint32_t offset;
+    bool skips_rotated; /* in layers that do not rotate alone */
 };
 
 /* Multi-head latent attention (DeepSeek-V2): keys and values of all heads come from one compressed
@@ -90,25 +121,33 @@ struct config {
     uint32_t layers, hidden, heads, kv_heads, head_dim, inner; /* inner: of the MLP */
     uint32_t vocabulary;                                       /* rows of the embedding */
     uint32_t context;                                          /* positions */
+    struct layer_sizes *layer_sizes; /* [layers], in arena; NULL: all as above */
+    uint32_t layer_input;    /* features of what a token brings into each layer; 0: nothing */
     uint32_t predict_layers; /* behind the others, for further tokens; not used */
     float norm_eps;
     struct rope_config rope;
     struct rope_config window_rope; /* of the windowed layers, if they have one of their own */
-    bool has_window_rope;           /* then rotary is that of rope */
-    bool *skips_rope;               /* [layers], in arena; NULL: all rotate */
-    uint32_t window;                /* sliding window of the layers in window_layers; 0: none */
-    bool *is_windowed;              /* [layers], in arena; NULL: none is */
-    enum activation activation;     /* of the gate */
+    bool has_window_rope;
+    bool *skips_rope;           /* [layers], in arena; NULL: all rotate */
+    uint32_t window;            /* sliding window of the layers in is_windowed; 0: none */
+    bool is_chunked;            /* a window is instead the chunk of positions that one is in */
+    bool *is_windowed;          /* [layers], in arena; NULL: none is */
+    enum activation activation; /* of the gate */
     /* Factors; 0 until config_check puts the neutral value. */
     double embed_scale, residual_scale; /* of embeddings, of what a half layer adds */
     double score_scale;                 /* of scores: 1 / sqrt(head_dim) unless it is given */
     double logit_scale;                 /* of logits */
     double score_cap, logit_cap;        /* x becomes cap tanh(x / cap); 0: none */
-    float norm_offset;                  /* added to the weights of norms when they are read */
-    bool ties_embeddings;               /* declared; the file decides (CASES 31) */
+    struct query_scaling query_scaling;
+    float norm_offset;        /* added to the weights of norms when they are read */
+    bool has_layer_norm;      /* norms of h take the mean out first */
+    bool is_parallel;         /* the MLP reads what attention reads */
+    bool has_plain_head_norm; /* q and k normalised after rotation, without weights */
+    bool ties_embeddings;     /* declared; the file decides (CASES 31) */
     bool has_qk_norm;
     bool has_whole_qk_norm; /* the norms of q and k are over all heads together */
     bool declares_attention_bias, declares_mlp_bias; /* then the tensors must be there */
+    bool declares_output_bias;                       /* of families that say it apart */
     struct mixture mixture;
     struct latent latent;
     struct quantisation quantisation;
@@ -134,6 +173,21 @@ static inline bool config_is_mixture(const struct config *config, uint32_t layer
     const struct mixture *mixture = &config->mixture;
     return mixture->count > 0 && (mixture->is_dense == NULL || !mixture->is_dense[layer]);
 }
+
+/* What a layer has, its own or what all have. */
+static inline struct layer_sizes config_layer(const struct config *config, uint32_t layer) {
+    if (config->layer_sizes != NULL)
+        return config->layer_sizes[layer];
+    return (struct layer_sizes){.kv_heads = config->kv_heads,
+                                .head_dim = config->head_dim,
+                                .inner = config->inner,
+                                .kv_layer = layer};
+}
+static inline bool config_is_windowed(const struct config *config, uint32_t layer) {
+    return config->is_windowed != NULL && config->is_windowed[layer];
+}
+/* The largest of all layers, for memory; kv_layer means nothing there. */
+struct layer_sizes config_largest(const struct config *config);
 
 /* For the two readers: limits of every size and what must divide what; fills head_dim and rotary
  * where they are still 0. */

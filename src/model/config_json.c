@@ -53,6 +53,7 @@ static const struct {
     {"alibi", NAN, 0},
     {"rope_interleave", NAN, 0},
     {"use_bidirectional_attention", NAN, 0},
+    {"shared_intermediate_size", 0, 0},
 };
 
 static bool config_is_set(const struct json *value) {

@@ -73,7 +73,7 @@ enum status meta_reader_size(struct meta_reader *reader, const char *member, uin
     if (value != NULL && value->kind == META_ARRAY && value->item_kind == META_INTEGER &&
         value->array.count > 0) {
         number = value->array.integers[0];
-        for (size_t i = 1; i < value->array.count; i++)
+        for (size_t i = 1; !reader->takes_lists && i < value->array.count; i++)
             if (value->array.integers[i] != number)
                 return error_set(err, SL_ERR_ENV,
                                  "%s: %s differs between layers (%lld and %lld), which family %s "
@@ -86,6 +86,26 @@ enum status meta_reader_size(struct meta_reader *reader, const char *member, uin
     if (number < 1 || number > UINT32_MAX)
         return error_set(err, SL_ERR_ENV, "%s: %s is %lld, not a whole number from 1 to 4294967295",
                          reader->name, key, (long long)number);
+    *out = (uint32_t)number;
+    return SL_OK;
+}
+
+enum status meta_reader_layer_size(struct meta_reader *reader, const char *member, uint32_t layer,
+                                   uint32_t *out, struct error *err) {
+    const char *key = meta_reader_key(reader, member);
+    const struct meta_value *value = meta_find(reader->meta, key);
+    if (value == NULL)
+        return SL_OK;
+    if (value->kind != META_ARRAY || value->item_kind != META_INTEGER)
+        return meta_reader_size(reader, member, 0, out, err);
+    if (layer >= value->array.count)
+        return error_set(err, SL_ERR_ENV, "%s: %s has %zu values, not one for each layer",
+                         reader->name, key, value->array.count);
+    int64_t number = value->array.integers[layer];
+    if (number < 1 || number > UINT32_MAX)
+        return error_set(err, SL_ERR_ENV,
+                         "%s: %s of layer %u is %lld, not a whole number from 1 to 4294967295",
+                         reader->name, key, layer, (long long)number);
     *out = (uint32_t)number;
     return SL_OK;
 }
@@ -167,6 +187,9 @@ static enum status reader_fill(struct meta_reader *reader, const struct arch *ar
     out->activation = arch->activation;
     TRY(reader_check_members(reader, arch, out, err));
     TRY(meta_reader_size(reader, "block_count", 0, &out->layers, err));
+    if (out->layers > SL_LAYERS_MAX) /* before anything is made for each layer */
+        return error_set(err, SL_ERR_ENV, "%s: the number of layers is %u, must be 1 to %u",
+                         reader->name, out->layers, SL_LAYERS_MAX);
     TRY(meta_reader_size(reader, "embedding_length", 0, &out->hidden, err));
     TRY(meta_reader_size(reader, "attention.head_count", 0, &out->heads, err));
     TRY(meta_reader_size(reader, "attention.head_count_kv", out->heads, &out->kv_heads, err));
@@ -207,7 +230,7 @@ enum status config_from_meta(const struct meta *meta, const char *name, struct c
         buf_release(&list);
         return SL_ERR_ENV;
     }
-    struct meta_reader reader = {.meta = meta, .name = name};
+    struct meta_reader reader = {.meta = meta, .name = name, .takes_lists = found->has_layer_sizes};
     double experts = 0;
     if (found == &arch_llama && meta_real(meta, "llama.expert_count", &experts) && experts > 0)
         found = &arch_mixtral;             /* has no name of its own there */

@@ -10,6 +10,7 @@ struct meta_reader {
     const char *name; /* of the file */
     char prefix[64];  /* general.architecture */
     char key[192];    /* of the last look-up */
+    bool takes_lists; /* sizes may differ between layers: meta_reader_size takes the first */
 };
 
 const char *meta_reader_key(struct meta_reader *reader, const char *member);
@@ -17,6 +18,10 @@ const char *meta_reader_key(struct meta_reader *reader, const char *member);
  * fallback, or is refused when that is 0. */
 enum status meta_reader_size(struct meta_reader *reader, const char *member, uint32_t fallback,
                              uint32_t *out, struct error *err);
+/* That of one layer: of a list of one value a layer, or the value for all; left alone when the key
+ * is absent. */
+enum status meta_reader_layer_size(struct meta_reader *reader, const char *member, uint32_t layer,
+                                   uint32_t *out, struct error *err);
 /* A number, left alone when the key is absent. */
 enum status meta_reader_real(struct meta_reader *reader, const char *member, double *out,
                              struct error *err);

@@ -70,9 +70,9 @@ static void deepseek_reads_its_compressed_heads(void **state) {
     assert_int_equal(config.rope.rotary, 2);
     assert_true(config.rope.is_interleaved && config.mixture.sums_to_one);
     uint64_t rows, columns;
-    arch_shape(&config, ROLE_KV_B, &rows, &columns);
+    arch_shape(&config, 0, ROLE_KV_B, &rows, &columns);
     assert_true(rows == 2 * (4 + 5) && columns == 8);
-    arch_shape(&config, ROLE_O, &rows, &columns);
+    arch_shape(&config, 0, ROLE_O, &rows, &columns);
     assert_true(rows == 16 && columns == 2 * 5);
     config_release(&config);
     config = read_good("deepseek_v3", ROUTED MLA

@@ -29,9 +29,17 @@ static enum status rope_optional(const struct json *rope, const char *member, co
     return rope_is_set(json_get(rope, member)) ? rope_number(rope, member, name, out, err) : SL_OK;
 }
 
+/* What reads one object of settings. */
+struct rope_reader {
+    const struct json *config;
+    const struct arch *arch;
+    const char *name;
+    struct config *out;
+};
+
 /* Members that are understood, or change nothing for these types. */
-static enum status rope_check_members(const struct json *rope, enum rope_kind kind,
-                                      const char *name, struct error *err) {
+static enum status rope_check_members(const struct rope_reader *reader, const struct json *rope,
+                                      enum rope_kind kind, struct error *err) {
     static const char *const known[] = {"rope_type",
                                         "type",
                                         "rope_theta",
@@ -45,6 +53,7 @@ static enum status rope_check_members(const struct json *rope, enum rope_kind ki
         [ROPE_YARN] = {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
                        "attention_factor", "truncate"},
         [ROPE_LONGROPE] = {"factor", "long_factor", "short_factor", "attention_factor"},
+        [ROPE_PROPORTIONAL] = {"factor"},
     };
     for (uint32_t i = 0; i < rope->count; i++) {
         const struct json_member *member = &rope->members[i];
@@ -60,19 +69,15 @@ static enum status rope_check_members(const struct json *rope, enum rope_kind ki
             is_known |= json_double(&member->value, &value) && value == 1.0;
         if (str_is(member->name, "finetuned")) /* of the first yarn models; a remark */
             is_known |= json_is(&member->value, JSON_TRUE) || json_is(&member->value, JSON_FALSE);
+        if (str_is(member->name, "llama_4_scaling_beta") || /* the family reads it */
+            str_is(member->name, "max_position_embeddings"))
+            is_known |= arch_has_setting(reader->arch, "llama_4_scaling_beta");
         if (!is_known)
-            return error_set(err, SL_ERR_ENV, "%s: rope member %.*s is not supported", name,
+            return error_set(err, SL_ERR_ENV, "%s: rope member %.*s is not supported", reader->name,
                              STR_ARG(member->name));
     }
     return SL_OK;
 }
-
-/* What reads one object of settings. */
-struct rope_reader {
-    const struct json *config;
-    const char *name;
-    struct config *out;
-};
 
 static enum status rope_yarn(const struct rope_reader *reader, const struct json *rope,
                              struct rope_config *out, struct error *err) {
@@ -153,7 +158,7 @@ static enum status rope_kind_from(const struct json *rope, const char *name, enu
         }
     return error_set(err, SL_ERR_ENV,
                      "%s: rope type \"%.*s\" is not supported (there is: default, linear, llama3, "
-                     "yarn, longrope)",
+                     "yarn, longrope, proportional)",
                      name, STR_ARG(word));
 }
 
@@ -164,9 +169,13 @@ static enum status rope_from_object(const struct rope_reader *reader, const stru
     if (!json_is(rope, JSON_OBJECT))
         return error_set(err, SL_ERR_ENV, "%s: the rope settings are not an object", name);
     TRY(rope_kind_from(rope, name, &out->kind, err));
-    TRY(rope_check_members(rope, out->kind, name, err));
-    if (out->kind != ROPE_DEFAULT && out->kind != ROPE_LONGROPE)
+    TRY(rope_check_members(reader, rope, out->kind, err));
+    if (out->kind == ROPE_PROPORTIONAL) {
+        out->factor = 1;
+        TRY(rope_optional(rope, "factor", name, &out->factor, err));
+    } else if (out->kind != ROPE_DEFAULT && out->kind != ROPE_LONGROPE) {
         TRY(rope_number(rope, "factor", name, &out->factor, err));
+    }
     if (out->kind == ROPE_LLAMA3) {
         TRY(rope_number(rope, "low_freq_factor", name, &out->low_freq_factor, err));
         TRY(rope_number(rope, "high_freq_factor", name, &out->high_freq_factor, err));
@@ -246,7 +255,7 @@ enum status config_rope_from_json(const struct json *config, const char *name,
                                   const struct arch *arch, struct config *out, struct error *err) {
     const struct json *scaling = json_get(config, "rope_scaling");
     const struct json *parameters = json_get(config, "rope_parameters");
-    struct rope_reader reader = {.config = config, .name = name, .out = out};
+    struct rope_reader reader = {.config = config, .arch = arch, .name = name, .out = out};
     struct rope_config outside = {.theta = 0}, old = {.theta = 0};
     double theta = arch->defaults.rope_theta != 0 ? arch->defaults.rope_theta : ROPE_THETA_DEFAULT;
     TRY(rope_optional(config, "partial_rotary_factor", name, &outside.share, err));

@@ -159,6 +159,65 @@ static void the_gemmas_read_their_own_members(void **state) {
     refuses("llama", ",\"hidden_act\":\"gelu\"", "gelu");
 }
 
+#define LOCAL_EXPERTS ",\"num_local_experts\":8,\"num_experts_per_tok\":2"
+#define GEMMA4                                                                                     \
+    ",\"sliding_window\":8,\"hidden_size_per_layer_input\":0,\"hidden_activation\":"               \
+    "\"gelu_pytorch_tanh\",\"rope_theta\":null"
+
+static void recent_families_refuse_by_name_what_they_do_not_compute(void **state) {
+    (void)state;
+    static const char *const rows[][3] = {
+        {"glm4", ",\"sliding_window\":16", "sliding_window"},
+        {"glm4", ",\"partial_rotary_factor\":2", "partial_rotary_factor"},
+        {"seed_oss", ",\"attention_out_bias\":1", "attention_out_bias"},
+        {"seed_oss", ",\"layer_types\":[\"sliding_attention\",\"full_attention\"]",
+         "layer_types[0]"},
+        {"exaone4", ",\"sliding_window_pattern\":\"LLLG\"", "sliding_window_pattern"},
+        {"cohere2", ",\"logit_scale\":\"1\"", "logit_scale"},
+        {"cohere2", ",\"layer_norm_eps\":0", "layer_norm_eps"},
+        {"cohere2", ",\"use_qk_norm\":true", "use_qk_norm"},
+        {"ministral3", "", "rope_parameters is missing"},
+        {"ministral3",
+         ",\"rope_parameters\":{\"rope_type\":\"default\",\"llama_4_scaling_beta\":0.1}",
+         "original_max_position_embeddings"},
+        {"mistral", ",\"rope_parameters\":{\"rope_type\":\"default\",\"llama_4_scaling_beta\":0.1}",
+         "llama_4_scaling_beta"},
+        {"minimax_m2", LOCAL_EXPERTS ",\"scoring_func\":\"softmax\"", "scoring_func"},
+        {"minimax_m2", LOCAL_EXPERTS ",\"qk_norm_type\":\"per_head\"", "qk_norm_type"},
+        {"minimax_m2", LOCAL_EXPERTS ",\"use_routing_bias\":false", "use_routing_bias"},
+        {"minimax_m2", LOCAL_EXPERTS ",\"attn_type_list\":[1,0]", "attn_type_list[1]"},
+        {"minimax_m2", LOCAL_EXPERTS ",\"shared_intermediate_size\":64",
+         "shared_intermediate_size"},
+        {"minimax_m2", LOCAL_EXPERTS ",\"rotary_dim\":99", "99 rotated"},
+        {"llama4_text", LOCAL_EXPERTS ",\"layer_types\":[\"sliding_attention\",\"full_attention\"]",
+         "layer_types[0]"},
+        {"llama4_text", LOCAL_EXPERTS ",\"moe_layers\":[7]", "moe_layers[0]"},
+        {"llama4_text", LOCAL_EXPERTS ",\"attention_chunk_size\":0", "attention_chunk_size"},
+        {"llama4_text", LOCAL_EXPERTS ",\"attention_chunk_size\":null", "attention_chunk_size"},
+        {"llama4_text", LOCAL_EXPERTS ",\"attn_temperature_tuning\":\"yes\"",
+         "attn_temperature_tuning"},
+        {"gemma4_text", GEMMA4 ",\"use_bidirectional_attention\":\"all\"", "\"all\""},
+        {"gemma4_text", GEMMA4 ",\"per_layer_config\":{\"0\":{\"intermediate_size\":8}}",
+         "per_layer_config member intermediate_size"},
+        {"gemma4_text", GEMMA4 ",\"per_layer_config\":{\"9\":{\"head_dim\":8}}",
+         "per_layer_config.9"},
+        {"gemma4_text", GEMMA4 ",\"num_kv_shared_layers\":2", "2 layers in all"},
+        {"gemma4_text", GEMMA4 ",\"num_kv_shared_layers\":1", "layer 1 has no layer of its type"},
+        {"gemma4_text", GEMMA4 ",\"hidden_size_per_layer_input\":4", "vocab_size_per_layer_input"},
+        {"gemma4_text",
+         GEMMA4 ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":7.0}",
+         "layer types"},
+        {"gemma4_text", GEMMA4 ",\"attn_logit_softcapping\":30", "attn_logit_softcapping"},
+        {"gemma4_text", GEMMA4 ",\"enable_moe_block\":true", "num_experts is missing"},
+        {"gemma3_text", ",\"use_bidirectional_attention\":true", "use_bidirectional_attention"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        refuses(rows[i][0], rows[i][1], rows[i][2]);
+    accepts("gemma4_text", GEMMA4 ",\"use_bidirectional_attention\":\"vision\"");
+    accepts("llama4_text", LOCAL_EXPERTS ",\"attn_temperature_tuning\":4,\"no_rope_layers\":[]");
+    accepts("minimax_m2", LOCAL_EXPERTS ",\"shared_intermediate_size\":0,\"attn_type_list\":[1,1]");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_without_windows_refuse_them),
@@ -167,6 +226,7 @@ int main(void) {
         cmocka_unit_test(deepseek_v2_routes_by_softmax),
         cmocka_unit_test(remarks_in_rope_settings_are_passed_over),
         cmocka_unit_test(the_gemmas_read_their_own_members),
+        cmocka_unit_test(recent_families_refuse_by_name_what_they_do_not_compute),
     };
     return cmocka_run_group_tests_name("config_settings", tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void unknown_rope_settings_are_refused_by_name(void **state) {
             "low_freq_factor");
     refuses("llama",
             ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
-            "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}",
+            "\"high_freq_factor\":3,\"original_max_position_embeddings\":64}",
             "high_freq_factor");
     refuses("llama",
             ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1000000.0},"
@@ -257,7 +257,7 @@ static void head_dim_is_its_own_setting(void **state) {
                   {ROLE_EMBED, 32, 8},     {ROLE_HEAD, 32, 8},
                   {ROLE_FINAL_NORM, 8, 0}, {ROLE_ATTEND_POST_NORM, 8, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        arch_shape(&config, shapes[i].role, &rows, &columns);
+        arch_shape(&config, 0, shapes[i].role, &rows, &columns);
         assert_int_equal(rows, shapes[i].rows);
         assert_int_equal(columns, shapes[i].columns);
     }

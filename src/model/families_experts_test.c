@@ -18,7 +18,8 @@ enum rule { SOFTMAX_OF_ALL, SOFTMAX_OF_CHOSEN, SIGMOID };
 struct family_mixture {
     const char *module; /* where the experts are */
     const char *gate, *up, *down;
-    const char *shared; /* module of the shared expert; NULL: none */
+    const char *correction; /* of the scores; NULL: gate.e_score_correction_bias */
+    const char *shared;     /* module of the shared expert; NULL: none */
     size_t inner, shared_inner, used;
     enum rule rule;
     bool sums_to_one, has_shared_gate;
@@ -27,6 +28,10 @@ struct family_mixture {
     unsigned dense; /* layers from the first on that have a plain MLP */
     double limit;   /* gpt-oss */
 };
+
+static const char *correction_of(const struct family_mixture *mixture) {
+    return mixture->correction != NULL ? mixture->correction : "gate.e_score_correction_bias";
+}
 
 static float *add_part(struct tiny *tiny, unsigned layer, const char *module, const char *part,
                        size_t rows, size_t columns) {
@@ -51,7 +56,7 @@ static void add_mixture(struct tiny *tiny, const struct family *family, unsigned
     }
     add_part(tiny, layer, mixture->module, "gate.weight", EXPERTS, TINY_HIDDEN);
     if (mixture->rule == SIGMOID)
-        add_part(tiny, layer, mixture->module, "gate.e_score_correction_bias", EXPERTS, 0);
+        add_part(tiny, layer, mixture->module, correction_of(mixture), EXPERTS, 0);
     for (unsigned expert = 0; expert < EXPERTS; expert++) {
         snprintf(module, sizeof module, "%s.experts.%u", mixture->module, expert);
         add_part(tiny, layer, module, mixture->gate, mixture->inner, TINY_HIDDEN);
@@ -67,34 +72,6 @@ static void add_mixture(struct tiny *tiny, const struct family *family, unsigned
         add_part(tiny, layer, mixture->module, "shared_expert_gate.weight", 1, TINY_HIDDEN);
 }
 
-/* The largest one that is not taken. The next one must be so much smaller that float32 chooses the
- * same: else the test would hang on rounding. */
-static size_t take_largest(const double *keys, bool *is_taken, size_t count, bool is_last) {
-    size_t best = count, next = count;
-    for (size_t i = 0; i < count; i++) {
-        if (is_taken[i])
-            continue;
-        if (best == count || keys[i] > keys[best]) {
-            next = best;
-            best = i;
-        } else if (next == count || keys[i] > keys[next]) {
-            next = i;
-        }
-    }
-    assert_true(best < count);
-    assert_true(!is_last || next == count || keys[best] - keys[next] > 1e-4);
-    is_taken[best] = true;
-    return best;
-}
-
-static void softmax(double *x, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += x[i] = exp(x[i]);
-    for (size_t i = 0; i < count; i++)
-        x[i] /= sum;
-}
-
 /* DeepSeek-V3's groups: the worth of one is the sum of its two best; experts of the others are out
  * of the question. */
 static void leave_best_groups(const struct family_mixture *mixture, const double *keys,
@@ -105,11 +82,11 @@ static void leave_best_groups(const struct family_mixture *mixture, const double
     for (size_t group = 0; group < mixture->groups; group++) {
         bool is_counted[EXPERTS] = {false};
         const double *own = keys + group * size;
-        worth[group] = own[take_largest(own, is_counted, size, false)];
-        worth[group] += own[take_largest(own, is_counted, size, false)];
+        worth[group] = own[family_take_largest(own, is_counted, size, false)];
+        worth[group] += own[family_take_largest(own, is_counted, size, false)];
     }
     for (size_t i = 0; i < mixture->groups_used; i++)
-        take_largest(worth, is_chosen, mixture->groups, i + 1 == mixture->groups_used);
+        family_take_largest(worth, is_chosen, mixture->groups, i + 1 == mixture->groups_used);
     for (size_t expert = 0; expert < EXPERTS; expert++)
         is_taken[expert] = !is_chosen[expert / size];
 }
@@ -120,7 +97,7 @@ static void choose(const struct family_mixture *mixture, double *x, const float 
     double keys[EXPERTS], sum = 0;
     bool is_taken[EXPERTS] = {false};
     if (mixture->rule == SOFTMAX_OF_ALL)
-        softmax(x, EXPERTS);
+        family_softmax(x, EXPERTS);
     for (size_t i = 0; i < EXPERTS; i++) {
         if (mixture->rule == SIGMOID)
             x[i] = family_sigmoid(x[i]);
@@ -129,11 +106,11 @@ static void choose(const struct family_mixture *mixture, double *x, const float 
     if (mixture->groups > 1)
         leave_best_groups(mixture, keys, is_taken);
     for (size_t i = 0; i < mixture->used; i++) {
-        experts[i] = take_largest(keys, is_taken, EXPERTS, i + 1 == mixture->used);
+        experts[i] = family_take_largest(keys, is_taken, EXPERTS, i + 1 == mixture->used);
         weights[i] = x[experts[i]];
     }
     if (mixture->rule == SOFTMAX_OF_CHOSEN)
-        softmax(weights, mixture->used);
+        family_softmax(weights, mixture->used);
     for (size_t i = 0; i < mixture->used; i++)
         sum += weights[i];
     for (size_t i = 0; i < mixture->used; i++)
@@ -191,7 +168,7 @@ static void mixture_layer(struct family_state *state, unsigned layer, size_t tok
     family_multiply(find_part(tiny, layer, mixture->module, "gate.weight"), NULL, EXPERTS,
                     TINY_HIDDEN, x, scores);
     if (mixture->rule == SIGMOID)
-        correction = find_part(tiny, layer, mixture->module, "gate.e_score_correction_bias");
+        correction = find_part(tiny, layer, mixture->module, correction_of(mixture));
     choose(mixture, scores, correction, experts, weights);
     for (size_t i = 0; i < mixture->used; i++) {
         char module[64];
@@ -557,6 +534,33 @@ static void glm4_moe_follows_its_formulas(void **state) {
     check(&family);
 }
 
+/* Norms of q and k over all heads; half of each head rotates. */
+static void minimax_m2_follows_its_formulas(void **state) {
+    (void)state;
+    struct family family = family_llama;
+    struct family_mixture mixture = plain_mixture;
+    mixture.module = "block_sparse_moe";
+    mixture.correction = "e_score_correction_bias";
+    mixture.gate = "w1.weight";
+    mixture.up = "w3.weight";
+    mixture.down = "w2.weight";
+    mixture.inner = TINY_INNER;
+    mixture.used = 2;
+    mixture.rule = SIGMOID;
+    mixture.sums_to_one = true;
+    family.type = "minimax_m2";
+    family.more = TIED ",\"num_local_experts\":8,\"num_experts_per_tok\":2,\"rotary_dim\":2";
+    family.has_head_norms = family.has_whole_norms = true;
+    family.rotated = 2;
+    family.mixture = &mixture;
+    family.mlp = &mixture_half;
+    check(&family);
+    family.more = TIED ",\"num_local_experts\":8,\"num_experts_per_tok\":2,"
+                       "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":10000.0,"
+                       "\"partial_rotary_factor\":0.5}";
+    check(&family);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixtral_follows_its_formulas),
@@ -565,6 +569,7 @@ int main(void) {
         cmocka_unit_test(gpt_oss_follows_its_formulas),
         cmocka_unit_test(deepseek_v3_follows_its_formulas),
         cmocka_unit_test(glm4_moe_follows_its_formulas),
+        cmocka_unit_test(minimax_m2_follows_its_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ struct family_state {
     struct tiny *tiny;
     const struct family *family;
     double h[FAMILY_TOKENS][TINY_HIDDEN];
+    double x[FAMILY_TOKENS][TINY_HIDDEN]; /* what attention read */
     double keys[FAMILY_TOKENS][2 * FAMILY_QUERY], values[FAMILY_TOKENS][2 * FAMILY_QUERY];
 };
 
@@ -43,13 +44,22 @@ struct family {
     const struct family_half *attend, *mlp;
     const struct family_mixture *mixture;
     bool has_pre_norms, has_post_norms, is_fused, has_head_norms, has_whole_norms, has_sinks;
+    bool has_fused_mlp, has_layer_norms, turns_neighbours;
+    bool is_parallel;     /* the MLP reads what attention read */
+    bool has_plain_norms; /* heads of q and k, after they turned, without weights */
     const char *biases;   /* the letters of q, k, v, o that have one */
     const char *mlp_norm; /* name of the norm before the MLP */
+    const char *attend_post_norm, *mlp_post_norm; /* NULL: as OLMo 2 and the Gemmas call them */
     bool is_gelu;
     double norm_offset;
     double embed, residual, score, logit, score_cap, logit_cap;
     /* by layer */
     int windows[TINY_LAYERS];
+    bool is_chunked; /* these are chunks instead */
+    /* Queries are multiplied by 1 + growth ln(1 + floor((position + offset) / length)). */
+    double growth, growth_length;
+    size_t growth_offset;
+    bool grows_unturned;                          /* in layers that do not rotate alone */
     double frequencies[TINY_LAYERS][FAMILY_HALF]; /* radians a position; 0: the pair stays */
     size_t rotated;                               /* features of a head */
     double turn_factor;                           /* of cosines and sines */
@@ -81,6 +91,11 @@ static inline void family_norm_with(const float *w, double offset, double eps, s
 
 static inline void family_norm(const struct family *family, const float *w, size_t group,
                                size_t count, double *x) {
+    double mean = 0;
+    for (size_t i = 0; family->has_layer_norms && i < count; i++)
+        mean += x[i] / (double)count;
+    for (size_t i = 0; i < count; i++)
+        x[i] -= mean;
     family_norm_with(w, family->norm_offset, 1e-5, group, count, x);
 }
 
@@ -96,18 +111,20 @@ static inline double family_gelu_tanh(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 
-/* Pairs (i, i + half of what is rotated) turn by position times frequency. */
+/* Pairs (i, i + half of what is rotated), or of neighbours, turn by position times frequency. */
 static inline void family_turn(const struct family *family, unsigned layer, size_t position,
                                double *head) {
     size_t half = family->rotated / 2;
     for (size_t i = 0; i < half; i++) {
         double angle = (double)position * family->frequencies[layer][i];
         double c = cos(angle) * family->turn_factor, s = sin(angle) * family->turn_factor;
-        double a = head[i], b = head[i + half];
+        size_t one = family->turns_neighbours ? 2 * i : i;
+        size_t other = family->turns_neighbours ? 2 * i + 1 : i + half;
+        double a = head[one], b = head[other];
         if (family->frequencies[layer][i] == 0)
             continue;
-        head[i] = a * c - b * s;
-        head[i + half] = b * c + a * s;
+        head[one] = a * c - b * s;
+        head[other] = b * c + a * s;
     }
 }
 
@@ -167,6 +184,14 @@ static inline const float *family_find_norm(struct tiny *tiny, unsigned layer, c
     char name[FAMILY_NAME];
     family_name(name, layer, part, ".weight");
     return tiny_find(tiny, name)->values;
+}
+
+static inline const char *family_attend_post_norm(const struct family *family) {
+    return family->attend_post_norm != NULL ? family->attend_post_norm : "post_attention_layernorm";
+}
+
+static inline const char *family_mlp_post_norm(const struct family *family) {
+    return family->mlp_post_norm != NULL ? family->mlp_post_norm : "post_feedforward_layernorm";
 }
 
 /* Adds y of half a layer to the residual stream. */
@@ -237,6 +262,8 @@ static inline void family_see(const struct family_state *state, unsigned layer, 
                               const struct family_head *head, const double *q, double *out) {
     size_t window = (size_t)state->family->windows[layer];
     size_t first = window != 0 && token >= window ? token - window + 1 : 0;
+    if (window != 0 && state->family->is_chunked)
+        first = token / window * window;
     double sum = head->sink == NULL ? 0 : exp((double)*head->sink);
     memset(out, 0, head->value_count * sizeof *out);
     for (size_t p = first; p <= token; p++) {
@@ -277,12 +304,27 @@ static inline void family_project(struct family_state *state, unsigned layer, co
     }
 }
 
+/* What happens to queries and keys that have turned. */
+static inline void family_temper(const struct family *family, unsigned layer, size_t token,
+                                 double *all) {
+    static const float ones[TINY_HEAD_DIM] = {1, 1, 1, 1};
+    bool is_turned = family->frequencies[layer][0] != 0;
+    if (family->has_plain_norms && is_turned)
+        family_norm_with(ones, 0, 1e-5, TINY_HEAD_DIM, FAMILY_QUERY + FAMILY_KEY, all);
+    if (family->growth == 0 || (family->grows_unturned && is_turned))
+        return;
+    double steps = floor((double)(token + family->growth_offset) / family->growth_length);
+    for (size_t i = 0; i < FAMILY_QUERY; i++)
+        all[i] *= 1 + family->growth * log(1 + steps);
+}
+
 static inline void family_attend(struct family_state *state, unsigned layer, size_t token) {
     const struct family *family = state->family;
     struct tiny *tiny = state->tiny;
     double x[TINY_HIDDEN], all[FAMILY_QUERY + 2 * FAMILY_KEY], out[FAMILY_QUERY], y[TINY_HIDDEN];
     double *key = all + FAMILY_QUERY, *value = key + FAMILY_KEY;
     family_input(state, layer, "input_layernorm", token, x);
+    memcpy(state->x[token], x, sizeof x);
     family_project(state, layer, x, all);
     if (family->has_head_norms) {
         family_norm(family, family_find_norm(tiny, layer, "self_attn.q_norm"),
@@ -292,6 +334,7 @@ static inline void family_attend(struct family_state *state, unsigned layer, siz
     }
     for (size_t head = 0; head <= TINY_HEADS; head++) /* the key's head is the last */
         family_turn(family, layer, token, all + head * TINY_HEAD_DIM);
+    family_temper(family, layer, token, all);
     memcpy(state->keys[token], key, FAMILY_KEY * sizeof *key);
     memcpy(state->values[token], value, FAMILY_KEY * sizeof *value);
     for (size_t head = 0; head < TINY_HEADS; head++) {
@@ -306,7 +349,7 @@ static inline void family_attend(struct family_state *state, unsigned layer, siz
                     family_has_bias(family, 'o') ? family_find(tiny, layer, "self_attn.o_proj.bias")
                                                  : NULL,
                     TINY_HIDDEN, FAMILY_QUERY, out, y);
-    family_residual(state, layer, "post_attention_layernorm", token, y);
+    family_residual(state, layer, family_attend_post_norm(family), token, y);
 }
 
 static const struct family_half family_plain_attend = {family_add_attend, family_attend};
@@ -314,7 +357,7 @@ static const struct family_half family_plain_attend = {family_add_attend, family
 /* The gated MLP. */
 
 static inline void family_add_mlp(struct tiny *tiny, const struct family *family, unsigned layer) {
-    if (family->is_fused) {
+    if (family->is_fused || family->has_fused_mlp) {
         family_add(tiny, layer, "mlp.gate_up_proj.weight", 2 * TINY_INNER, TINY_HIDDEN);
     } else {
         family_add(tiny, layer, "mlp.gate_proj.weight", TINY_INNER, TINY_HIDDEN);
@@ -327,8 +370,11 @@ static inline void family_mlp(struct family_state *state, unsigned layer, size_t
     const struct family *family = state->family;
     struct tiny *tiny = state->tiny;
     double x[TINY_HIDDEN], both[2 * TINY_INNER], y[TINY_HIDDEN];
-    family_input(state, layer, family->mlp_norm, token, x);
-    if (family->is_fused) {
+    if (family->is_parallel)
+        memcpy(x, state->x[token], sizeof x);
+    else
+        family_input(state, layer, family->mlp_norm, token, x);
+    if (family->is_fused || family->has_fused_mlp) {
         family_multiply(family_find(tiny, layer, "mlp.gate_up_proj.weight"), NULL, 2 * TINY_INNER,
                         TINY_HIDDEN, x, both);
     } else {
@@ -344,10 +390,41 @@ static inline void family_mlp(struct family_state *state, unsigned layer, size_t
     }
     family_multiply(family_find(tiny, layer, "mlp.down_proj.weight"), NULL, TINY_HIDDEN, TINY_INNER,
                     both, y);
-    family_residual(state, layer, "post_feedforward_layernorm", token, y);
+    family_residual(state, layer, family_mlp_post_norm(family), token, y);
 }
 
 static const struct family_half family_plain_mlp = {family_add_mlp, family_mlp};
+
+/* Routers. */
+
+/* The largest one that is not taken. The next one must be so much smaller that float32 chooses the
+ * same: else the test would hang on rounding. */
+static inline size_t family_take_largest(const double *keys, bool *is_taken, size_t count,
+                                         bool is_last) {
+    size_t best = count, next = count;
+    for (size_t i = 0; i < count; i++) {
+        if (is_taken[i])
+            continue;
+        if (best == count || keys[i] > keys[best]) {
+            next = best;
+            best = i;
+        } else if (next == count || keys[i] > keys[next]) {
+            next = i;
+        }
+    }
+    assert_true(best < count);
+    assert_true(!is_last || next == count || keys[best] - keys[next] > 1e-4);
+    is_taken[best] = true;
+    return best;
+}
+
+static inline void family_softmax(double *x, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += x[i] = exp(x[i]);
+    for (size_t i = 0; i < count; i++)
+        x[i] /= sum;
+}
 
 /* The model as a whole, and the comparison. */
 
@@ -371,11 +448,12 @@ static inline void family_add_tensors(struct tiny *tiny, const struct family *fa
     for (unsigned layer = 0; layer < TINY_LAYERS; layer++) {
         if (family->has_pre_norms) {
             family_add_norm(tiny, family, layer, "input_layernorm", TINY_HIDDEN);
-            family_add_norm(tiny, family, layer, family->mlp_norm, TINY_HIDDEN);
+            if (!family->is_parallel)
+                family_add_norm(tiny, family, layer, family->mlp_norm, TINY_HIDDEN);
         }
         if (family->has_post_norms) {
-            family_add_norm(tiny, family, layer, "post_attention_layernorm", TINY_HIDDEN);
-            family_add_norm(tiny, family, layer, "post_feedforward_layernorm", TINY_HIDDEN);
+            family_add_norm(tiny, family, layer, family_attend_post_norm(family), TINY_HIDDEN);
+            family_add_norm(tiny, family, layer, family_mlp_post_norm(family), TINY_HIDDEN);
         }
         family->attend->add(tiny, family, layer);
         family->mlp->add(tiny, family, layer);

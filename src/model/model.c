@@ -196,10 +196,12 @@ enum status model_layout_items(const struct model *model, struct layout_item **i
     const struct arch_math *math = model->arch->math;
     const struct config *config = &model->config;
     size_t parts = (size_t)config->mixture.count * ROLE_EXPERT_COUNT;
-    size_t cap = config->layers * (ROLE_COUNT + parts) + 1, used = 0;
+    size_t cap = config->layers * (ROLE_COUNT + parts) + ROLE_COUNT, used = 0;
     struct layout_item *list = mem_new(cap, sizeof *list);
     if (list == NULL)
         return error_memory(err, cap * sizeof *list, "the order of the pass");
+    if (math->embed_order != NULL)
+        model_add_items(model, 0, 0, math->embed_order, list, &used);
     for (uint32_t layer = 0; layer < config->layers; layer++) {
         bool is_mixture = config_is_mixture(config, layer);
         model_add_items(model, layer, 0, math->attend_order, list, &used);
@@ -207,6 +209,8 @@ enum status model_layout_items(const struct model *model, struct layout_item **i
                         &used);
         for (uint32_t expert = 0; is_mixture && expert < config->mixture.count; expert++)
             model_add_items(model, layer, expert, math->expert_order, list, &used);
+        if (math->finish_order != NULL)
+            model_add_items(model, layer, 0, math->finish_order, list, &used);
     }
     model_add_items(model, 0, 0, head, list, &used);
     layout_set_units(list, used);

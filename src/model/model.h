@@ -75,9 +75,9 @@ uint64_t model_weights_bytes(const struct model *model);
 void model_format_bytes(const struct model *model, uint64_t bytes[DTYPE_COUNT]);
 /* "q4_1" or "q4_1 + q8_0 embeddings": the formats by bytes, largest first, with their shares. */
 void model_formats(const struct model *model, struct buf *out);
-/* Items of the pass in order of use: of each layer attention and MLP, or attention, router, shared
- * expert, then each expert from a block of its own on; at last the head. Keys are role_key's. Owned
- * by the caller (mem_free). */
+/* Items of the pass in order of use: what embed uses; of each layer attention and MLP, or
+ * attention, router, shared expert, then each expert from a block of its own on, and what finish
+ * uses; at last the head. Keys are role_key's. Owned by the caller (mem_free). */
 enum status model_layout_items(const struct model *model, struct layout_item **items, size_t *count,
                                struct error *err);
 

@@ -28,6 +28,10 @@ struct binder_what {
     uint64_t stack; /* experts in the tensor; 0: it is no stack */
 };
 
+static uint32_t binder_layer(const struct binder_what *what) {
+    return what->row > 0 ? what->row - 1 : 0;
+}
+
 static const char *binder_file(const struct binder *binder, const struct tensor *tensor) {
     return binder->model->index.files[tensor->file]->path;
 }
@@ -54,7 +58,7 @@ static const char *binder_pattern(const struct binder *binder, enum role role) {
 static bool binder_name(struct binder *binder, const struct binder_what *what, uint32_t choice,
                         struct str *out) {
     const char *pattern = binder_pattern(binder, what->role);
-    uint32_t layer = what->row == 0 ? 0 : what->row - 1;
+    uint32_t layer = binder_layer(what);
     buf_clear(&binder->plain);
     buf_clear(&binder->name);
     if (pattern == NULL || !role_add_name(pattern, choice, layer, what->expert, &binder->plain))
@@ -76,16 +80,16 @@ struct slice {
     uint64_t first, rows, total;
 };
 
-static struct slice binder_slice(const struct binder *binder, enum role role) {
+static struct slice binder_slice(const struct binder *binder, uint32_t layer, enum role role) {
     const struct arch *arch = binder->model->arch;
     const struct arch_name *own = binder_own_name(binder, role);
     struct slice slice = {0};
     uint64_t rows, columns;
-    arch_shape(&binder->model->config, role, &slice.rows, &columns);
+    arch_shape(&binder->model->config, layer, role, &slice.rows, &columns);
     for (size_t i = 0; own != NULL && i < arch->name_count; i++) {
         if (strcmp(arch->names[i].safetensors, own->safetensors) != 0)
             continue;
-        arch_shape(&binder->model->config, arch->names[i].role, &rows, &columns);
+        arch_shape(&binder->model->config, layer, arch->names[i].role, &rows, &columns);
         if (&arch->names[i] < own)
             slice.first += rows;
         slice.total += rows;
@@ -145,8 +149,9 @@ static enum status binder_check_shape(struct binder *binder, const struct tensor
                                       const struct binder_what *what, struct error *err) {
     uint64_t rows, columns;
     enum role role = what->role;
-    arch_shape(&binder->model->config, role, &rows, &columns);
-    rows = binder_slice(binder, role).total;
+    uint32_t layer = binder_layer(what);
+    arch_shape(&binder->model->config, layer, role, &rows, &columns);
+    rows = binder_slice(binder, layer, role).total;
     if (what->stack != 0)
         rows *= what->stack;
     uint64_t expected[2] = {rows, columns};
@@ -192,7 +197,8 @@ static enum status binder_matrix(struct binder *binder, const struct binder_what
                                  const struct tensor *numbers, const struct matrix **out,
                                  struct error *err) {
     struct model *model = binder->model;
-    struct slice slice = binder_slice(binder, what->role);
+    uint32_t layer = binder_layer(what);
+    struct slice slice = binder_slice(binder, layer, what->role);
     struct str name = binder_stem(numbers->name, "_blocks");
     const struct quantisation_entry *entry =
         config_module(&model->config, binder_stem(name, ".weight"));
@@ -202,7 +208,7 @@ static enum status binder_matrix(struct binder *binder, const struct binder_what
         .hint = entry != NULL ? entry->hint : model->config.quantisation.hint,
     };
     TRY(binder_check_shape(binder, numbers, what, err));
-    arch_shape(&model->config, what->role, &wanted.rows, &wanted.columns);
+    arch_shape(&model->config, layer, what->role, &wanted.rows, &wanted.columns);
     wanted.rows = slice.total;
     /* MLX has the matrices of MLA for each head, which are read as one. */
     bool is_by_head = numbers->dims == 3 && (what->role == ROLE_K_B || what->role == ROLE_V_B) &&
@@ -452,6 +458,7 @@ static bool binder_is_harmless(struct str name) {
                                           "attn_rot_embd.weight",
                                           "rope.freqs",
                                           ".input_scale",
+                                          ".activation_scale",
                                           ".k_scale",
                                           ".v_scale",
                                           NULL};
@@ -501,6 +508,19 @@ static void binder_warn_unused(const struct binder *binder) {
                     count > 1 ? "s" : "", count > 1 ? "are" : "is",
                     names.data != NULL ? names.data : "", count > 3 ? ", ..." : "");
     buf_release(&names);
+}
+
+/* A GGUF file does not say which layers make their values from their keys: those without attn_v. */
+static enum status binder_values(struct binder *binder, struct error *err) {
+    struct config *config = &binder->model->config;
+    struct str name;
+    bool is_there;
+    for (uint32_t layer = 0; config->layer_sizes != NULL && layer < config->layers; layer++) {
+        binder_find(binder, &(struct binder_what){layer + 1, ROLE_V, 0, 0}, &name, &is_there);
+        TRY(buf_status(&binder->name, "a tensor's name", err));
+        config->layer_sizes[layer].shares_values = !is_there;
+    }
+    return SL_OK;
 }
 
 /* A GGUF file says how large the vocabulary is by its embedding; the list of tokens, where there is
@@ -556,6 +576,8 @@ static enum status binder_run(struct binder *binder, struct error *err) {
                             "the tensors' roles");
     if (binder->is_folder)
         TRY(binder_find_prefix(binder, err));
+    else
+        TRY(binder_values(binder, err));
     TRY(binder_vocabulary(binder, err));
     for (uint32_t row = 0; row < rows; row++)
         for (unsigned role = 0; role < ROLE_COUNT; role++)

@@ -63,6 +63,20 @@ enum role {
     ROLE_KV_A_NORM,
     ROLE_ROUTER_BIAS,
     ROLE_ROUTER_CORRECTION, /* added to the scores that choose, not to the weights */
+    /* what a token brings into each layer (Gemma 4) */
+    ROLE_INPUTS_EMBED,   /* rows of all layers' inputs, by token */
+    ROLE_INPUTS_PROJECT, /* the embedding's part of them */
+    ROLE_INPUTS_NORM,    /* of that part, layer by layer */
+    ROLE_INPUT_GATE,
+    ROLE_INPUT_PROJECT,
+    ROLE_INPUT_NORM,  /* of what it adds */
+    ROLE_LAYER_SCALE, /* one value: what a layer's output is multiplied by */
+    /* experts beside an MLP with norms of their own (Gemma 4) */
+    ROLE_ROUTER_SCALE,  /* factors of the router's input */
+    ROLE_EXPERT_SCALES, /* factors of the experts' weights */
+    ROLE_SHARED_POST_NORM,
+    ROLE_EXPERTS_NORM,
+    ROLE_EXPERTS_POST_NORM,
     ROLE_COUNT,
 };
 #define ROLE_EXPERT_FIRST ROLE_EXPERT_GATE
@@ -88,7 +102,8 @@ static inline bool role_is_expert(enum role role) {
 /* Whether layers without a mixture of experts lack it. */
 static inline bool role_is_mixture(enum role role) {
     return (role >= ROLE_ROUTER && role <= ROLE_EXPERT_DOWN_BIAS) || role == ROLE_ROUTER_BIAS ||
-           role == ROLE_ROUTER_CORRECTION;
+           role == ROLE_ROUTER_CORRECTION ||
+           (role >= ROLE_ROUTER_SCALE && role <= ROLE_EXPERTS_POST_NORM);
 }
 /* The name of a matrix in the layout: experts, layers and roles have 14, 10 and 8 bits. */
 static inline uint32_t role_key(uint32_t layer, uint32_t expert, enum role role) {

@@ -31,6 +31,8 @@ static double rope_llama3(const struct rope_config *rope, double frequency) {
         return frequency;
     if (wave > long_wave)
         return frequency / rope->factor;
+    if (short_wave == long_wave)
+        return frequency;
     double blend = (rope->original_context / wave - rope->low_freq_factor) /
                    (rope->high_freq_factor - rope->low_freq_factor);
     return (1.0 - blend) * frequency / rope->factor + blend * frequency;
@@ -59,10 +61,13 @@ static double rope_yarn(const struct rope_config *rope, uint32_t pair, double fr
 }
 
 void rope_frequencies(const struct rope_config *rope, const float *factors, float *frequencies) {
-    double log_theta = num_log(rope->theta);
+    double log_theta = num_log(rope->theta), share = rope->share != 0 ? rope->share : 1.0;
+    uint32_t turning = (uint32_t)(share * (double)rope->rotary / 2.0); /* pairs; proportional */
     for (uint32_t i = 0; i < rope->rotary / 2; i++) {
         double frequency = rope_exp(-log_theta * (2.0 * i / rope->rotary));
-        if (rope->kind == ROPE_LINEAR)
+        if (rope->kind == ROPE_PROPORTIONAL)
+            frequency = i < turning ? frequency / rope->factor : 0.0;
+        else if (rope->kind == ROPE_LINEAR)
             frequency /= rope->factor;
         else if (rope->kind == ROPE_LLAMA3)
             frequency = rope_llama3(rope, frequency);

@@ -1,5 +1,6 @@
 /* The rules by which a token's experts are chosen. Facts from the published code: transformers'
- * modeling_mixtral.py, modeling_qwen2_moe.py, modeling_gpt_oss.py and DeepSeek-V3's inference code.
+ * modeling_mixtral.py, modeling_qwen2_moe.py, modeling_gpt_oss.py, modeling_llama4.py and
+ * DeepSeek-V3's inference code.
  * Everything is float32 in the order of the experts' numbers, with base/num.h's exp. */
 #include "model/route.h"
 
@@ -79,6 +80,8 @@ void route_choose(const struct mixture *mixture, float *x, const float *correcti
     for (size_t i = 0; i < mixture->used; i++) {
         experts[i] = route_take(keys, count);
         weights[i] = x[experts[i]];
+        if (mixture->score == MIXTURE_SIGMOID_CHOSEN)
+            weights[i] = num_sigmoid(weights[i]);
     }
     if (mixture->score == MIXTURE_SOFTMAX_CHOSEN)
         route_softmax(weights, mixture->used);

@@ -16,8 +16,10 @@
  */
 #include "model/step.h"
 
+#include "base/num.h"
 #include "model/rope.h"
 
+#include <math.h>
 #include <stdatomic.h>
 
 /* Activations of a step and their sizes: one row each, so that step_new and step_bytes agree. */
@@ -25,15 +27,31 @@ struct step_act {
     struct act *act;
     size_t features, tokens;
 };
-#define STEP_ACTS 27
+#define STEP_ACTS 31
 #define ACT_SLACK_BYTES 128 /* what act_init takes for the alignment */
+
+static size_t step_window_pairs(const struct config *config) {
+    return config->has_window_rope ? config->window_rope.rotary / 2 : 0;
+}
+
+/* Of a layer's keys, at most. */
+static size_t step_key_features(const struct config *config) {
+    size_t most = 0;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        struct layer_sizes sizes = config_layer(config, layer);
+        size_t key = (size_t)sizes.kv_heads * sizes.head_dim;
+        most = key > most ? key : most;
+    }
+    return most;
+}
 
 static void step_acts(struct step *step, const struct config *config, size_t tokens, size_t logits,
                       struct step_act list[STEP_ACTS]) {
     const struct mixture *mixture = &config->mixture;
     const struct latent *latent = &config->latent;
-    size_t heads = config->heads, query = heads * config->head_dim;
-    size_t key = (size_t)config->kv_heads * config->head_dim, value = key, out = query;
+    const struct layer_sizes most = config_largest(config);
+    size_t heads = config->heads, query = heads * most.head_dim;
+    size_t key = step_key_features(config), value = key, out = query;
     size_t expert = mixture->inner > mixture->shared_inner ? mixture->inner : mixture->shared_inner;
     size_t wide = 0, part = 0;
     if (latent->kv_rank != 0) {
@@ -43,8 +61,9 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         part = heads * latent->rope > latent->kv_rank ? heads * latent->rope : latent->kv_rank;
         part = part > latent->nope ? part : latent->nope;
     }
-    size_t pairs = config->rope.rotary / 2;
-    size_t window_tokens = config->has_window_rope ? tokens : 0;
+    size_t pairs = config->rope.rotary / 2, window_pairs = step_window_pairs(config);
+    size_t window_tokens = config->has_window_rope ? tokens : 0, input = config->layer_input;
+    bool sums_apart = mixture->count != 0 && mixture->is_normalised;
     const struct step_act acts[] = {
         {&step->h, config->hidden, tokens},
         {&step->x, config->hidden, tokens},
@@ -53,8 +72,8 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->k, key, tokens},
         {&step->v, value, tokens},
         {&step->a, out, tokens},
-        {&step->gate, config->inner, tokens},
-        {&step->up, config->inner, tokens},
+        {&step->gate, most.inner, tokens},
+        {&step->up, most.inner, tokens},
         {&step->picked, config->hidden, logits},
         {&step->logits, config->vocabulary, logits},
         {&step->router, mixture->count, tokens},
@@ -62,7 +81,7 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->expert_y, mixture->count != 0 ? config->hidden : 0, tokens},
         {&step->expert_gate, mixture->count != 0 ? expert : 0, tokens},
         {&step->expert_up, mixture->count != 0 ? expert : 0, tokens},
-        {&step->expert_both, mixture->swiglu_limit > 0 ? 2 * (size_t)mixture->inner : 0, tokens},
+        {&step->expert_both, mixture->fuses_gate_up ? 2 * (size_t)mixture->inner : 0, tokens},
         {&step->low_q, latent->q_rank, tokens},
         {&step->low_kv, latent->kv_rank, tokens},
         {&step->low_key, latent->rope, tokens},
@@ -71,8 +90,12 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->part, part, tokens},
         {&step->rope.cosines, pairs, tokens},
         {&step->rope.sines, pairs, tokens},
-        {&step->window_rope.cosines, pairs, window_tokens},
-        {&step->window_rope.sines, pairs, window_tokens},
+        {&step->window_rope.cosines, window_pairs, window_tokens},
+        {&step->window_rope.sines, window_pairs, window_tokens},
+        {&step->inputs, config->layers * input, tokens},
+        {&step->input, input, tokens},
+        {&step->input_gate, input, tokens},
+        {&step->sum, sums_apart ? config->hidden : 0, tokens},
     };
     _Static_assert(sizeof acts / sizeof acts[0] == STEP_ACTS, "one place for each");
     for (size_t i = 0; i < STEP_ACTS; i++)
@@ -84,13 +107,14 @@ static size_t step_place(struct step *step, const struct config *config, size_t 
                          uint8_t *memory) {
     const struct mixture *mixture = &config->mixture;
     size_t experts = mixture->count, used = mixture->used, inputs = config->latent.nope, bias = 0;
-    if (mixture->swiglu_limit > 0) {
+    if (mixture->fuses_gate_up) {
         inputs = config->hidden > mixture->inner ? config->hidden : mixture->inner;
         bias = config->hidden > 2 * mixture->inner ? config->hidden : 2 * (size_t)mixture->inner;
     }
     size_t gathered = experts != 0 ? tokens : 0, at = 0;
-    const size_t counts[] = {SL_CHAIN * inputs, bias,     tokens * used, tokens * used,
-                             experts,           gathered, gathered,      3 * experts};
+    size_t scaled = config->query_scaling.beta != 0 ? tokens : 0;
+    const size_t counts[] = {SL_CHAIN * inputs, bias,     tokens * used, tokens * used, experts,
+                             gathered,          gathered, 3 * experts,   scaled};
     enum { ARRAYS = sizeof counts / sizeof counts[0] };
     void *arrays[ARRAYS];
     for (size_t i = 0; i < ARRAYS; i++) {
@@ -105,6 +129,7 @@ static size_t step_place(struct step *step, const struct config *config, size_t 
     step->gather_columns = arrays[5];
     step->gather_weights = arrays[6];
     step->route_scratch = arrays[7];
+    step->query_factors = arrays[8];
     return at;
 }
 
@@ -122,6 +147,15 @@ static size_t step_embed_row_bytes(const struct model *model) {
     return matrix_gather_row_bytes(model_matrix(model, 0, ROLE_EMBED));
 }
 
+static size_t step_input_row_bytes(const struct model *model) {
+    const struct matrix *matrix = model_matrix(model, 0, ROLE_INPUTS_EMBED);
+    return matrix != NULL ? matrix_gather_row_bytes(matrix) : 0;
+}
+
+static size_t step_frequencies(const struct config *config) {
+    return 2 * (size_t)(config->rope.rotary / 2) + step_window_pairs(config);
+}
+
 uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_max) {
     struct step step = {0};
     struct step_act acts[STEP_ACTS];
@@ -132,16 +166,16 @@ uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_
     sum += step_place(&step, &model->config, tokens_max, NULL);
     sum += ((uint64_t)model->config.layers + 1) * ROLE_COUNT * sizeof *step.vectors;
     sum += step_vector_values(model) * sizeof(float);
-    sum += (uint64_t)tokens_max * step_embed_row_bytes(model);
-    return sum + 3 * (uint64_t)(model->config.rope.rotary / 2) * sizeof(float);
+    sum += (uint64_t)tokens_max * (step_embed_row_bytes(model) + step_input_row_bytes(model));
+    return sum + step_frequencies(&model->config) * sizeof(float);
 }
 
 size_t step_product_features(const struct model *model) {
     struct step step = {0};
     struct step_act acts[STEP_ACTS];
     /* What no product reads may be far wider. */
-    const struct act *const others[] = {&step.logits, &step.wide_q, &step.wide_a,
-                                        &step.expert_both};
+    const struct act *const others[] = {&step.logits, &step.wide_q, &step.wide_a, &step.expert_both,
+                                        &step.inputs};
     size_t most = 0;
     step_acts(&step, &model->config, 1, 1, acts);
     for (size_t i = 0; i < STEP_ACTS; i++) {
@@ -192,8 +226,8 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
 static enum status step_check_factors(const struct step *step, enum role role, struct error *err) {
     const float *factors = step_vector(step, 0, role);
     for (uint32_t i = 0; factors != NULL && i < step->config->rope.rotary / 2; i++)
-        if (!(factors[i] >= 0.5f && factors[i] <= 1e6f))
-            return error_set(err, SL_ERR_ENV, "%s: value %u of %s is %g, must be 0.5 to 1e6",
+        if (!(factors[i] >= 0.5f && factors[i] <= 1e30f)) /* llama.cpp's word for no rotation */
+            return error_set(err, SL_ERR_ENV, "%s: value %u of %s is %g, must be 0.5 to 1e30",
                              step->model->path, i, role_get(role)->gguf, (double)factors[i]);
     return SL_OK;
 }
@@ -225,6 +259,19 @@ static enum status step_fill_frequencies(struct step *step, struct error *err) {
     return SL_OK;
 }
 
+/* A layer's part of the rows must be whole blocks of their format. */
+static enum status step_check_inputs(const struct step *step, struct error *err) {
+    const struct matrix *matrix = model_matrix(step->model, 0, ROLE_INPUTS_EMBED);
+    if (matrix == NULL)
+        return SL_OK;
+    const struct dtype_info *info = dtype_get(matrix->dtype);
+    if (step->config->layer_input % info->block_values == 0)
+        return SL_OK;
+    return error_set(err, SL_ERR_ENV,
+                     "%s: inputs of %u features for each layer are not whole blocks of type %s",
+                     step->model->path, step->config->layer_input, info->name);
+}
+
 static enum status step_fill(struct step *step, const struct step_options *options,
                              struct error *err) {
     const struct model *model = options->model;
@@ -242,13 +289,17 @@ static enum status step_fill(struct step *step, const struct step_options *optio
     step_place(step, config, options->tokens_max, step->place);
     step->vectors = mem_new(rows, sizeof *step->vectors);
     step->vector_values = mem_new(values, sizeof(float));
-    step->inverse_frequencies = mem_new(3 * (size_t)(config->rope.rotary / 2), sizeof(float));
+    step->inverse_frequencies = mem_new(step_frequencies(config), sizeof(float));
     step->embed_row_bytes = step_embed_row_bytes(model);
+    step->input_row_bytes = step_input_row_bytes(model);
     bool fits = size_mul(step->embed_row_bytes, options->tokens_max, &bytes);
     step->embed_rows = fits ? mem_new(bytes, 1) : NULL;
+    fits = size_mul(step->input_row_bytes, options->tokens_max, &bytes);
+    step->input_rows = fits ? mem_new(bytes, 1) : NULL;
     if (step->vectors == NULL || step->vector_values == NULL || step->inverse_frequencies == NULL ||
-        step->embed_rows == NULL)
+        step->embed_rows == NULL || step->input_rows == NULL)
         return error_memory(err, values * sizeof(float), "norms, biases and embeddings of a pass");
+    TRY(step_check_inputs(step, err));
     TRY(step_read_vectors(step, err));
     return step_fill_frequencies(step, err);
 }
@@ -291,6 +342,7 @@ void step_free(struct step *step) {
     mem_free(step->vector_values);
     mem_free(step->inverse_frequencies);
     mem_free(step->embed_rows);
+    mem_free(step->input_rows);
     mem_free(step);
 }
 
@@ -351,9 +403,19 @@ static void step_fill_ropes(struct step *step) {
     source = (struct rope_source){
         .frequencies = step->inverse_frequencies + 2 * pairs,
         .attention_factor = step->config->window_rope.attention_factor,
-        .pairs = pairs,
+        .pairs = step_window_pairs(step->config),
     };
     rope_fill(&step->window_rope, &source, step->kv_tokens, step->tokens, team);
+}
+
+/* In double, rounded once. */
+static void step_fill_query_factors(struct step *step) {
+    const struct query_scaling *scaling = &step->config->query_scaling;
+    for (size_t token = 0; scaling->beta != 0 && token < step->tokens; token++) {
+        double position = (double)step->kv_tokens[token].position + scaling->offset;
+        double steps = floor(position / scaling->length);
+        step->query_factors[token] = (float)(1.0 + scaling->beta * num_log(1.0 + steps));
+    }
 }
 
 enum status step_begin(struct step *step, struct error *err) {
@@ -371,7 +433,15 @@ enum status step_begin(struct step *step, struct error *err) {
     for (size_t i = 0; i < STEP_ACTS; i++)
         act_shape(acts[i].act, acts[i].features, acts[i].tokens);
     step_fill_ropes(step);
+    step_fill_query_factors(step);
     return SL_OK;
+}
+
+void step_scale_queries(struct step *step, uint32_t layer) {
+    const struct query_scaling *scaling = &step->config->query_scaling;
+    if (scaling->beta == 0 || (scaling->skips_rotated && step_rope(step, layer) != NULL))
+        return;
+    step->backend->ops->scale_tokens(step->backend, step->query_factors, &step->q);
 }
 
 const struct rope_table *step_rope(const struct step *step, uint32_t layer) {
@@ -384,25 +454,26 @@ const struct rope_table *step_rope(const struct step *step, uint32_t layer) {
 
 /* Gathering embeddings: items are tiles of 16 tokens; the first failure is kept. */
 struct embed_work {
-    struct step *step;
+    const struct step *step;
+    const struct matrix *matrix;
+    uint8_t *rows; /* row_bytes each */
+    size_t row_bytes;
     struct view first; /* of the first tile; the others lie behind it in the same way */
     atomic_flag has_failed;
     enum status status;
     struct error *err;
 };
 
-static void step_embed_tile(void *ctx, size_t item, size_t worker) {
+static void step_gather_tile(void *ctx, size_t item, size_t worker) {
     struct embed_work *work = ctx;
     const struct step *step = work->step;
-    const struct matrix *embed = model_matrix(step->model, 0, ROLE_EMBED);
     size_t first = item * SL_LANES, left = step->tokens - first;
     size_t count = left < SL_LANES ? left : SL_LANES;
     struct error why;
     struct view view;
     (void)worker;
-    enum status status =
-        matrix_gather(&step->model->index, embed, step->ids + first, count,
-                      step->embed_rows + first * step->embed_row_bytes, &view, &why);
+    enum status status = matrix_gather(&step->model->index, work->matrix, step->ids + first, count,
+                                       work->rows + first * work->row_bytes, &view, &why);
     if (status == SL_OK && item == 0)
         work->first = view;
     if (status == SL_OK || atomic_flag_test_and_set(&work->has_failed))
@@ -412,14 +483,41 @@ static void step_embed_tile(void *ctx, size_t item, size_t worker) {
         *work->err = why;
 }
 
-enum status step_embed(struct step *step, float scale, struct error *err) {
-    struct embed_work work = {.step = step, .has_failed = ATOMIC_FLAG_INIT, .err = err};
-    team_run(step->backend->team, step_embed_tile, &work, act_tiles(step->tokens));
-    TRY(work.status);
-    struct view rows = work.first;
-    rows.rows = step->tokens;
-    step->backend->ops->embed(step->backend, &rows, scale, &step->h);
+/* The rows of work->matrix for this pass's ids, raw. */
+static enum status step_gather_ids(struct step *step, struct embed_work *work, struct view *view) {
+    team_run(step->backend->team, step_gather_tile, work, act_tiles(step->tokens));
+    TRY(work->status);
+    *view = work->first;
+    view->rows = step->tokens;
     return SL_OK;
+}
+
+enum status step_embed(struct step *step, float scale, struct error *err) {
+    struct embed_work work = {.step = step,
+                              .matrix = model_matrix(step->model, 0, ROLE_EMBED),
+                              .rows = step->embed_rows,
+                              .row_bytes = step->embed_row_bytes,
+                              .has_failed = ATOMIC_FLAG_INIT,
+                              .err = err};
+    struct view rows;
+    TRY(step_gather_ids(step, &work, &rows));
+    step->backend->ops->embed(step->backend, &rows, 0, scale, &step->h);
+    return SL_OK;
+}
+
+enum status step_read_inputs(struct step *step, struct error *err) {
+    struct embed_work work = {.step = step,
+                              .matrix = model_matrix(step->model, 0, ROLE_INPUTS_EMBED),
+                              .rows = step->input_rows,
+                              .row_bytes = step->input_row_bytes,
+                              .has_failed = ATOMIC_FLAG_INIT,
+                              .err = err};
+    return step_gather_ids(step, &work, &step->input_view);
+}
+
+void step_input(struct step *step, uint32_t layer, float scale) {
+    size_t first = (size_t)layer * step->config->layer_input;
+    step->backend->ops->embed(step->backend, &step->input_view, first, scale, &step->input);
 }
 
 /* Passes over the blocks that this pass has no use for, up to `end`. */

@@ -52,14 +52,21 @@ struct step {
     struct act wide_q; /* queries for the compressed keys [heads x (kv_rank + rope)] */
     struct act wide_a; /* weighted compressed values [heads x kv_rank] */
     struct act part;   /* of one head, or the rotated parts of all */
+    struct act
+        inputs; /* what tokens bring into each layer: the embeddings' part [layers x input] */
+    struct act input, input_gate; /* of one layer [layer_input] */
+    struct act sum;               /* of the experts' outputs, where that is normalised [hidden] */
+    float *query_factors;         /* [tokens]: config.query_scaling of each position */
     struct rope_table rope, window_rope; /* window_rope: of windowed layers, if it differs */
-    float *inverse_frequencies; /* 3 x [rotary / 2]: of rope, of its long rows, of window_rope */
+    float *inverse_frequencies; /* [rotary / 2] each: of rope, of its long rows, of window_rope */
     uint8_t *embed_rows;        /* raw rows of this pass's ids */
+    uint8_t *input_rows;        /* likewise, of what they bring into each layer */
+    struct view input_view;     /* of input_rows */
 
     const float *
         *vectors; /* [(layers + 1) x ROLE_COUNT] resident float32 norms and biases; NULL: absent */
     float *vector_values; /* their memory */
-    size_t embed_row_bytes;
+    size_t embed_row_bytes, input_row_bytes;
 
     uint8_t *place; /* memory of the next ones */
     float *columns; /* [256, inputs]: columns of a matrix as rows */
@@ -104,10 +111,16 @@ size_t step_product_features(const struct model *model);
 enum status step_begin(struct step *step, struct error *err);
 /* h = the embeddings of this pass's ids, times scale. */
 enum status step_embed(struct step *step, float scale, struct error *err);
+/* Reads what this pass's ids bring into each layer (ROLE_INPUTS_EMBED), raw. */
+enum status step_read_inputs(struct step *step, struct error *err);
+/* step->input = those of a layer, times scale. */
+void step_input(struct step *step, uint32_t layer, float scale);
 /* y[rows of the matrix] = W x for the matrix of role in layer (0 for the head). Roles must come in
  * the layout's order. */
 enum status step_product(struct step *step, uint32_t layer, enum role role, const struct act *x,
                          struct act *y, struct error *err);
+/* q times query_scaling, if it holds for this layer. */
+void step_scale_queries(struct step *step, uint32_t layer);
 /* How the layer rotates; NULL: it does not. */
 const struct rope_table *step_rope(const struct step *step, uint32_t layer);
 /* The same for a matrix of an expert. */

@@ -40,7 +40,7 @@ void step_gather(struct step *step, uint32_t expert) {
     act_shape(&step->expert_x, step->config->hidden, count);
     act_shape(&step->expert_gate, mixture->inner, count);
     act_shape(&step->expert_up, mixture->inner, count);
-    if (mixture->swiglu_limit > 0)
+    if (mixture->fuses_gate_up)
         act_shape(&step->expert_both, 2 * (size_t)mixture->inner, count);
     step->backend->ops->select(step->backend, &step->x, step->gather_columns, count,
                                &step->expert_x);

@@ -19,28 +19,36 @@ struct tiny_run {
     struct kv_layer layers[TINY_LAYERS];
 };
 
-/* Float32 throughout; of a compressed cache the keys alone. */
+/* What a layer keeps: float32, of a compressed cache the keys alone. */
+static inline struct kv_layer tiny_run_layer_keys(const struct config *config, uint32_t layer) {
+    const struct latent *latent = &config->latent;
+    struct layer_sizes sizes = config_layer(config, layer);
+    if (latent->kv_rank != 0)
+        return (struct kv_layer){.dtype = KV_F32,
+                                 .kv_heads = 1,
+                                 .head_dim = latent->kv_rank + latent->rope,
+                                 .value_dim = latent->kv_rank,
+                                 .shares_values = true};
+    return (struct kv_layer){.dtype = KV_F32,
+                             .kv_heads = sizes.kv_heads,
+                             .head_dim = sizes.head_dim,
+                             .value_dim = sizes.head_dim};
+}
+
 static inline void tiny_run_keys(struct tiny_run *run) {
     const struct config *config = &run->model->config;
-    const struct latent *latent = &config->latent;
-    struct kv_layer layer = {.dtype = KV_F32,
-                             .kv_heads = config->kv_heads,
-                             .head_dim = config->head_dim,
-                             .value_dim = config->head_dim};
-    if (latent->kv_rank != 0)
-        layer = (struct kv_layer){.dtype = KV_F32,
-                                  .kv_heads = 1,
-                                  .head_dim = latent->kv_rank + latent->rope,
-                                  .value_dim = latent->kv_rank,
-                                  .shares_values = true};
-    size_t bytes = kv_layer_bytes(KV_F32, layer.kv_heads, layer.head_dim,
-                                  layer.shares_values ? 0 : layer.value_dim);
+    size_t at[TINY_LAYERS + 1] = {0};
     struct error err = {0};
-    assert_int_equal(slab_init(&run->pool, bytes * TINY_LAYERS, &err), SL_OK);
-    layer.page_bytes = bytes * TINY_LAYERS;
-    for (size_t i = 0; i < TINY_LAYERS; i++) {
-        run->layers[i] = layer;
-        run->layers[i].base = run->pool.data + i * bytes;
+    for (uint32_t i = 0; i < TINY_LAYERS; i++) {
+        struct kv_layer *layer = &run->layers[i];
+        *layer = tiny_run_layer_keys(config, i);
+        at[i + 1] = at[i] + kv_layer_bytes(KV_F32, layer->kv_heads, layer->head_dim,
+                                           layer->shares_values ? 0 : layer->value_dim);
+    }
+    assert_int_equal(slab_init(&run->pool, at[TINY_LAYERS], &err), SL_OK);
+    for (uint32_t i = 0; i < TINY_LAYERS; i++) {
+        run->layers[i].base = run->pool.data + at[config_layer(config, i).kv_layer];
+        run->layers[i].page_bytes = at[TINY_LAYERS];
     }
 }
 
@@ -80,14 +88,13 @@ static inline void tiny_run_layer(struct tiny_run *run, uint32_t layer) {
     struct step *step = run->step;
     struct error err = {0};
     assert_int_equal(math->attend(step, layer, &err), SL_OK);
-    if (!config_is_mixture(config, layer)) {
-        assert_int_equal(math->mlp(step, layer, &err), SL_OK);
-        return;
-    }
-    assert_int_equal(math->route(step, layer, &err), SL_OK);
-    for (uint32_t expert = 0; expert < config->mixture.count; expert++)
+    bool is_mixture = config_is_mixture(config, layer);
+    assert_int_equal((is_mixture ? math->route : math->mlp)(step, layer, &err), SL_OK);
+    for (uint32_t expert = 0; is_mixture && expert < config->mixture.count; expert++)
         if (step->expert_tokens[expert] > 0)
             assert_int_equal(math->expert(step, layer, expert, &err), SL_OK);
+    if (math->finish != NULL)
+        assert_int_equal(math->finish(step, layer, &err), SL_OK);
 }
 
 /* One pass over ids[first .. end); logits of all of them, [token][vocabulary] from ids[0] on. The

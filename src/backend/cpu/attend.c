@@ -15,11 +15,6 @@ static void find_head(struct attend *attend, size_t kv_head) {
         attend->values_at = kv->kv_heads * key_bytes + kv_head * value_bytes;
 }
 
-static size_t oldest_position(const struct attention_args *args, size_t token) {
-    size_t position = args->tokens[token].position, window = args->window;
-    return window != 0 && position >= window ? position - window + 1 : 0;
-}
-
 /* Pages that some tokens see, by number in their row: all of one row, the first token the oldest.
  */
 struct span {
@@ -30,7 +25,7 @@ struct span {
 static struct span span_of(const struct attention_args *args, size_t token, size_t last) {
     return (struct span){
         .pages = kv_pages(args->kv, &args->tokens[token]),
-        .first = oldest_position(args, token) / SL_PAGE_TOKENS,
+        .first = attention_oldest(args, token) / SL_PAGE_TOKENS,
         .last = args->tokens[last].position / SL_PAGE_TOKENS,
     };
 }
@@ -137,7 +132,7 @@ static void name_queries(struct attend *attend, size_t token, size_t tokens, siz
         attend->query[q] = (struct attend_query){
             .token = token + q / heads,
             .head = first + q % heads,
-            .oldest = oldest_position(args, token + q / heads),
+            .oldest = attention_oldest(args, token + q / heads),
             .position = args->tokens[token + q / heads].position,
         };
 }

@@ -51,7 +51,8 @@ typedef void attend_batch(struct attend *attend, struct attend_page *pages, size
 
 /* The slots of a page that a query sees, from .. to; none if to <= from. */
 static inline size_t attend_from(const struct attend_query *query, const struct attend_page *page) {
-    return query->oldest > page->start ? query->oldest - page->start : 0;
+    size_t from = query->oldest > page->start ? query->oldest - page->start : 0;
+    return from < SL_PAGE_TOKENS ? from : SL_PAGE_TOKENS;
 }
 
 static inline size_t attend_to(const struct attend_query *query, const struct attend_page *page) {

@@ -77,6 +77,7 @@ struct shape {
     size_t tokens;
     bool shares_values, has_sinks;
     bool is_run; /* tokens follow each other, as in a prefill; else positions are any */
+    bool is_chunked;
 };
 
 static struct scene scene_new(const struct shape *shape, uint64_t *state) {
@@ -100,7 +101,8 @@ static struct scene scene_new(const struct shape *shape, uint64_t *state) {
     scene.kv.base = test_malloc(PAGES * scene.kv.page_bytes);
     scene.args = (struct attention_args){.heads = shape->kv_heads * shape->group,
                                          .scale = 3.0f / sqrtf((float)shape->head_dim),
-                                         .window = shape->window};
+                                         .window = shape->window,
+                                         .is_chunked = shape->is_chunked};
     for (size_t i = 0; i < 32; i++)
         scene.sinks[i] = 4.0f * parity_number(state);
     scene_fill(&scene, 0, POSITIONS, state);
@@ -154,6 +156,7 @@ static struct shape random_shape(uint64_t *state) {
         .shares_values = parity_below(state, 3) == 0,
         .has_sinks = parity_below(state, 2) == 0,
         .is_run = parity_below(state, 2) == 0,
+        .is_chunked = parity_below(state, 3) == 0,
     };
     if (shape.shares_values && shape.value_dim > shape.head_dim)
         shape.value_dim = shape.head_dim;
@@ -213,13 +216,16 @@ static void attention_agrees_on_nan_infinity_and_huge_scores(void **test) {
     parity_each_set(compare_special);
 }
 
-/* softmax(scale q K) V in double over positions max(0, p - window + 1) .. p. */
+/* softmax(scale q K) V in double over positions max(0, p - window + 1) .. p, or those of the chunk
+ * of `window` positions that p is in. */
 static double naive(const struct scene *scene, size_t token, size_t head, size_t d) {
     const struct kv_layer *kv = &scene->kv;
     size_t position = scene->tokens[token].position, from = 0;
     size_t kv_head = head / (scene->args.heads / kv->kv_heads);
     if (scene->args.window != 0 && position + 1 > scene->args.window)
         from = position + 1 - scene->args.window;
+    if (scene->args.window != 0 && scene->args.is_chunked)
+        from = position - position % scene->args.window;
     double scores[POSITIONS], largest = -INFINITY, sum = 0, out = 0;
     for (size_t p = from; p <= position; p++) {
         scores[p] = 0;
@@ -288,6 +294,14 @@ static void equal_scores_give_the_mean_of_the_window(void **test) {
     scene.args.window = 4;                                /* 28 .. 31: mean 29.5 */
     attend(backend, &scene, &scene.out);
     assert_true(*act_at(&scene.out, 7, 0) == 29.5f);
+    scene.args.is_chunked = true; /* 28 .. 31 is a chunk; 30 sees 28 .. 30 of it: mean 29 */
+    attend(backend, &scene, &scene.out);
+    assert_true(*act_at(&scene.out, 7, 0) == 29.5f);
+    scene.tokens[0].position = 30;
+    attend(backend, &scene, &scene.out);
+    assert_true(*act_at(&scene.out, 7, 0) == 29.0f);
+    scene.tokens[0].position = 31;
+    scene.args.is_chunked = false;
     scene.has_sinks = true; /* scores of 0 beside a sink of 0: four shares of a fifth */
     memset(scene.sinks, 0, sizeof scene.sinks);
     attend(backend, &scene, &scene.out);

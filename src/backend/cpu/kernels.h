@@ -129,8 +129,9 @@ struct cpu_kernels {
     void (*few)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
     size_t few_tokens_max, few_decoded_max;
     void (*attend)(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
-    /* One group of `group` features in one tile. y may be x. */
+    /* One group of `group` features in one tile. weight may be NULL, y may be x. */
     void (*rms_norm)(const float *x, const float *weight, size_t group, float eps, float *y);
+    void (*centre)(float *y, size_t features);           /* of one tile */
     void (*add)(const float *x, float *y, size_t count); /* y[i] += x[i]; count % 16 == 0 */
     void (*add_bias)(const float *bias, float *y, size_t features); /* of one tile */
     void (*silu_mul)(const float *gate, float *up, size_t count);   /* count % 16 == 0 */
@@ -229,14 +230,17 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
                  size_t first_row);
 void cpu_attention(struct backend *backend, const struct attention_args *args, const struct act *q,
                    struct act *out);
-void cpu_embed(struct backend *backend, const struct view *rows, float scale, struct act *y);
+void cpu_embed(struct backend *backend, const struct view *rows, size_t first, float scale,
+               struct act *y);
 void cpu_rms_norm(struct backend *backend, const struct act *x, const float *weight, size_t group,
                   float eps, struct act *y);
+void cpu_centre(struct backend *backend, struct act *y);
 void cpu_add(struct backend *backend, const struct act *x, struct act *y);
 void cpu_add_bias(struct backend *backend, const float *bias, struct act *y);
 void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *up);
 void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up);
 void cpu_scale(struct backend *backend, float scale, float cap, struct act *y);
+void cpu_scale_tokens(struct backend *backend, const float *factors, struct act *y);
 void cpu_swiglu_clipped(struct backend *backend, const struct act *gate, float alpha, float limit,
                         struct act *up);
 void cpu_rope(struct backend *backend, const struct rope_table *table, size_t heads,

@@ -32,12 +32,31 @@ static LANES_TARGET void lanes_rms_norm(const float *x, const float *weight, siz
     for (size_t lane = 0; lane < SL_LANES; lane++)
         inverse[lane] = 1.0f / __builtin_sqrtf(total[lane] / (float)group + eps);
     for (size_t f = 0; f < group; f++) {
-        float scale = weight[f], value[SL_LANES];
+        float scale = weight != NULL ? weight[f] : 1.0f, value[SL_LANES];
         for (size_t lane = 0; lane < SL_LANES; lane++)
             value[lane] = scale * (x[f * SL_LANES + lane] * inverse[lane]);
         for (size_t lane = 0; lane < SL_LANES; lane++)
             y[f * SL_LANES + lane] = value[lane];
     }
+}
+
+static LANES_TARGET void lanes_centre(float *y, size_t features) {
+    float total[SL_LANES], chain[SL_LANES];
+    for (size_t first = 0; first < features; first += SL_CHAIN) {
+        size_t end = features - first < SL_CHAIN ? features : first + SL_CHAIN;
+        for (size_t lane = 0; lane < SL_LANES; lane++)
+            chain[lane] = 0.0f;
+        for (size_t f = first; f < end; f++)
+            for (size_t lane = 0; lane < SL_LANES; lane++)
+                chain[lane] += y[f * SL_LANES + lane];
+        for (size_t lane = 0; lane < SL_LANES; lane++)
+            total[lane] = first == 0 ? chain[lane] : total[lane] + chain[lane];
+    }
+    for (size_t lane = 0; lane < SL_LANES; lane++)
+        total[lane] /= (float)features;
+    for (size_t f = 0; f < features; f++)
+        for (size_t lane = 0; lane < SL_LANES; lane++)
+            y[f * SL_LANES + lane] -= total[lane];
 }
 
 static LANES_TARGET void lanes_add(const float *restrict x, float *restrict y, size_t count) {
@@ -119,8 +138,9 @@ static LANES_TARGET void lanes_argmax(const float *x, size_t features, uint32_t 
 
 /* The members of a struct cpu_kernels that are the functions of this file. */
 #define LANES_OPERATIONS                                                                           \
-    .rms_norm = lanes_rms_norm, .add = lanes_add, .add_bias = lanes_add_bias,                      \
-    .silu_mul = lanes_silu_mul, .gelu_mul = lanes_gelu_mul, .scale = lanes_scale,                  \
-    .swiglu_clipped = lanes_swiglu_clipped, .rope = lanes_rope, .argmax = lanes_argmax
+    .rms_norm = lanes_rms_norm, .centre = lanes_centre, .add = lanes_add,                          \
+    .add_bias = lanes_add_bias, .silu_mul = lanes_silu_mul, .gelu_mul = lanes_gelu_mul,            \
+    .scale = lanes_scale, .swiglu_clipped = lanes_swiglu_clipped, .rope = lanes_rope,              \
+    .argmax = lanes_argmax
 
 #endif

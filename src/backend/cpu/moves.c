@@ -59,6 +59,24 @@ void cpu_scatter_add(struct backend *backend, const struct act *x, const uint32_
     share_out(backend, scatter_item, &run, act_tiles(x->tokens), x->tokens * x->features);
 }
 
+/* One tile: each lane has its factor. */
+static void scale_tokens_item(void *ctx, size_t item, size_t worker) {
+    const struct moves_run *run = ctx;
+    size_t first = item * SL_LANES, rest = run->y->tokens - first;
+    float factors[SL_LANES] = {0}, *y = act_tile(run->y, item);
+    (void)worker;
+    memcpy(factors, run->weights + first, (rest < SL_LANES ? rest : SL_LANES) * sizeof *factors);
+    for (size_t f = 0; f < run->y->features; f++)
+        for (size_t lane = 0; lane < SL_LANES; lane++)
+            y[f * SL_LANES + lane] *= factors[lane];
+}
+
+void cpu_scale_tokens(struct backend *backend, const float *factors, struct act *y) {
+    struct moves_run run = {.cpu = cpu_from(backend), .y = y, .weights = factors};
+    size_t tiles = act_tiles(y->tokens);
+    share_out(backend, scale_tokens_item, &run, tiles, tiles * y->features * SL_LANES);
+}
+
 /* One tile. */
 static void copy_item(void *ctx, size_t item, size_t worker) {
     const struct moves_run *run = ctx;

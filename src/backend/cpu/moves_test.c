@@ -35,6 +35,26 @@ static void scatter_add_puts_weighted_tokens_into_their_columns(void **test) {
     parity_backend_free(backend);
 }
 
+static void scale_tokens_has_a_factor_for_each(void **test) {
+    (void)test;
+    uint64_t state = 33;
+    struct backend *backend = parity_backend(NULL, 2);
+    for (size_t tokens = 1; tokens <= 40; tokens += 13) {
+        struct act y = parity_act(37, tokens, &state), before = parity_act(37, tokens, &state);
+        float factors[40]; /* no more are read than there are tokens: the sanitizer says so */
+        memcpy(before.data, y.data, act_floats(37, tokens) * sizeof(float));
+        for (size_t t = 0; t < tokens; t++)
+            factors[t] = (float)t - 2.5f;
+        backend->ops->scale_tokens(backend, factors, &y);
+        for (size_t t = 0; t < tokens; t++)
+            for (size_t f = 0; f < 37; f++)
+                assert_true(*act_at(&y, f, t) == *act_at(&before, f, t) * factors[t]);
+        act_release(&y);
+        act_release(&before);
+    }
+    parity_backend_free(backend);
+}
+
 static void copy_moves_features_and_leaves_the_others(void **test) {
     (void)test;
     uint64_t state = 32;
@@ -165,6 +185,7 @@ static void clipped_swiglu_of_every_set_has_the_bits_of_scalar(void **test) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scatter_add_puts_weighted_tokens_into_their_columns),
+        cmocka_unit_test(scale_tokens_has_a_factor_for_each),
         cmocka_unit_test(copy_moves_features_and_leaves_the_others),
         cmocka_unit_test(columns_are_the_rows_of_the_transpose),
         cmocka_unit_test(columns_of_every_format),

@@ -18,6 +18,7 @@ struct ops_run {
     float number; /* eps or scale */
     float cap;
     const struct view *rows;
+    size_t first; /* column of them */
     const struct rope_table *table;
     const struct kv_layer *kv;
     const struct kv_token *tokens;
@@ -147,6 +148,18 @@ void cpu_rms_norm(struct backend *backend, const struct act *x, const float *wei
               tiles * x->features * SL_LANES);
 }
 
+static void centre_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct ops_run *run = ctx;
+    run->cpu->kernels->centre(act_tile(run->y, item), run->y->features);
+}
+
+void cpu_centre(struct backend *backend, struct act *y) {
+    struct ops_run run = {.cpu = cpu_from(backend), .y = y};
+    size_t tiles = act_tiles(y->tokens);
+    share_out(backend, centre_item, &run, tiles, tiles * y->features * SL_LANES);
+}
+
 static void rope_item(void *ctx, size_t item, size_t worker) {
     (void)worker;
     const struct ops_run *run = ctx;
@@ -181,16 +194,20 @@ static void embed_item(void *ctx, size_t item, size_t worker) {
         size_t token = slice.tile * SL_LANES + lane;
         if (token >= run->y->tokens)
             break;
-        view_decode(run->rows, token, slice.feature, slice.features, values);
+        view_decode(run->rows, token, run->first + slice.feature, slice.features, values);
         for (size_t f = 0; f < slice.features; f++)
             tile[f * SL_LANES + lane] = values[f] * run->number;
     }
 }
 
-void cpu_embed(struct backend *backend, const struct view *rows, float scale, struct act *y) {
-    must(rows->rows == y->tokens && rows->columns == y->features);
-    must(rows->columns % dtype_get(rows->dtype)->block_values == 0);
-    struct ops_run run = {.cpu = cpu_from(backend), .rows = rows, .y = y, .number = scale};
+void cpu_embed(struct backend *backend, const struct view *rows, size_t first, float scale,
+               struct act *y) {
+    size_t block = dtype_get(rows->dtype)->block_values;
+    must(rows->rows == y->tokens);
+    must(first <= rows->columns && y->features <= rows->columns - first);
+    must(first % block == 0 && rows->columns % block == 0 && y->features % block == 0);
+    struct ops_run run = {
+        .cpu = cpu_from(backend), .rows = rows, .first = first, .y = y, .number = scale};
     share_slices(backend, embed_item, &run);
 }
 

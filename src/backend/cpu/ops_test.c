@@ -24,9 +24,11 @@ static struct act copy_of(const struct act *act) {
     return copy;
 }
 
+enum { RUNS = 10 };
+
 static void run_all(struct backend *backend, const struct act *x, const float *vector,
-                    const struct rope_table *table, struct act out[8]) {
-    for (size_t i = 0; i < 8; i++)
+                    const struct rope_table *table, struct act out[RUNS]) {
+    for (size_t i = 0; i < RUNS; i++)
         out[i] = copy_of(x);
     backend->ops->rms_norm(backend, x, vector, x->features, 1e-5f, &out[0]);
     backend->ops->rms_norm(backend, &out[1], vector, x->features / 2, 1e-6f, &out[1]);
@@ -37,6 +39,8 @@ static void run_all(struct backend *backend, const struct act *x, const float *v
     backend->ops->gelu_mul(backend, x, &out[5]);
     backend->ops->scale(backend, 0.22f, 0.0f, &out[6]);
     backend->ops->scale(backend, 0.125f, 30.0f, &out[7]);
+    backend->ops->rms_norm(backend, x, NULL, x->features, 1e-5f, &out[8]);
+    backend->ops->centre(backend, &out[9]);
 }
 
 static void compare_operations(const struct cpu_kernels *set) {
@@ -45,7 +49,7 @@ static void compare_operations(const struct cpu_kernels *set) {
     for (int i = 0; i < 60; i++) {
         size_t features = 4 * (1 + parity_below(&state, 180)),
                tokens = 1 + parity_below(&state, 40);
-        struct act x = parity_act(features, tokens, &state), one[8], two[8];
+        struct act x = parity_act(features, tokens, &state), one[RUNS], two[RUNS];
         parity_fill(&x, i % 2 ? parity_special : parity_number, &state);
         for (size_t f = 0; f < features * SL_LANES; f++) /* also where exp under- and overflows */
             x.data[f] *= parity_below(&state, 2) ? 1.0f : 200.0f;
@@ -58,7 +62,7 @@ static void compare_operations(const struct cpu_kernels *set) {
                                    .is_interleaved = i % 3 == 0};
         run_all(pair.scalar, &x, vector, &table, one);
         run_all(pair.vector, &x, vector, &table, two);
-        for (size_t n = 0; n < 8; n++) {
+        for (size_t n = 0; n < RUNS; n++) {
             parity_assert_acts(&one[n], &two[n], "operation");
             act_release(&one[n]);
             act_release(&two[n]);
@@ -105,6 +109,32 @@ static void rms_norm_is_near_the_formula_in_double(void **test) {
     }
     act_release(&x);
     act_release(&y);
+    parity_backend_free(backend);
+}
+
+/* A sum of 600 numbers below 1 and a division: 2^-16 is plenty. Without weights all are 1. */
+static void a_norm_without_mean_and_weights_is_near_the_formula(void **test) {
+    (void)test;
+    uint64_t state = 27;
+    struct backend *backend = parity_backend(NULL, 2);
+    struct act x = parity_act(600, 33, &state), y = copy_of(&x), plain = copy_of(&x);
+    backend->ops->centre(backend, &y);
+    backend->ops->rms_norm(backend, &x, NULL, 300, 0.01f, &plain);
+    for (size_t t = 0; t < 33; t++) {
+        double mean = 0, squares = 0;
+        for (size_t f = 0; f < 600; f++)
+            mean += (double)*act_at(&x, f, t) / 600;
+        for (size_t f = 300; f < 600; f++)
+            squares += (double)*act_at(&x, f, t) * (double)*act_at(&x, f, t) / 300;
+        for (size_t f = 0; f < 600; f++)
+            assert_true(fabs((double)*act_at(&x, f, t) - mean - (double)*act_at(&y, f, t)) <=
+                        0x1p-16);
+        double expected = (double)*act_at(&x, 450, t) / sqrt(squares + (double)0.01f);
+        assert_true(fabs(expected - (double)*act_at(&plain, 450, t)) <= fabs(expected) * 0x1p-18);
+    }
+    act_release(&x);
+    act_release(&y);
+    act_release(&plain);
     parity_backend_free(backend);
 }
 
@@ -219,12 +249,17 @@ static void embed_lays_rows_into_lanes_times_scale(void **test) {
             struct view rows = parity_weights(dtype, tokens, 768, false, &state);
             struct act y = parity_act(768, tokens, &state);
             float expected[768];
-            backend->ops->embed(backend, &rows, 3.0f, &y);
+            backend->ops->embed(backend, &rows, 0, 3.0f, &y);
             for (size_t t = 0; t < tokens; t++) {
                 view_decode(&rows, t, 0, 768, expected);
                 for (size_t f = 0; f < 768; f++)
                     assert_true(*act_at(&y, f, t) == expected[f] * 3.0f);
             }
+            act_shape(&y, 256, tokens); /* a part of each row */
+            backend->ops->embed(backend, &rows, 512, 3.0f, &y);
+            view_decode(&rows, tokens - 1, 0, 768, expected);
+            for (size_t f = 0; f < 256; f++)
+                assert_true(*act_at(&y, f, tokens - 1) == expected[512 + f] * 3.0f);
             act_release(&y);
             parity_weights_free(&rows);
         }
@@ -325,6 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_of_every_set_have_the_bits_of_scalar),
         cmocka_unit_test(rms_norm_is_near_the_formula_in_double),
+        cmocka_unit_test(a_norm_without_mean_and_weights_is_near_the_formula),
         cmocka_unit_test(silu_mul_and_add_are_near_their_formulas),
         cmocka_unit_test(gelu_mul_and_scale_are_near_their_formulas),
         cmocka_unit_test(rope_turns_pairs_both_ways),

@@ -65,16 +65,11 @@ struct scalar_page {
     size_t from, to;              /* slots */
 };
 
-static size_t oldest_position(const struct attention_args *args, size_t token) {
-    size_t position = args->tokens[token].position, window = args->window;
-    return window != 0 && position >= window ? position - window + 1 : 0;
-}
-
 static struct scalar_page page_of(const struct attention_args *args, size_t token, size_t kv_head,
                                   size_t page) {
     const struct kv_layer *kv = args->kv;
     size_t element = kv_value_bytes(kv->dtype), position = args->tokens[token].position;
-    size_t oldest = oldest_position(args, token);
+    size_t oldest = attention_oldest(args, token);
     size_t start = page * SL_PAGE_TOKENS; /* position of slot 0 */
     const uint8_t *base = kv->base + kv_pages(kv, &args->tokens[token])[page] * kv->page_bytes;
     return (struct scalar_page){
@@ -102,7 +97,7 @@ static void attend_head(const struct cpu_attention *task, size_t token, size_t h
     float largest = sink, sums[SL_PAGE_TOKENS] = {0}, sum = 0.0f;
     for (size_t d = 0; d < value_dim; d++)
         out[d] = 0.0f;
-    for (size_t number = oldest_position(args, token) / SL_PAGE_TOKENS; number <= last; number++) {
+    for (size_t number = attention_oldest(args, token) / SL_PAGE_TOKENS; number <= last; number++) {
         struct scalar_page page = page_of(args, token, head / (args->heads / kv->kv_heads), number);
         float scores[SL_PAGE_TOKENS], old = largest;
         for (size_t slot = page.from; slot < page.to; slot++) {
