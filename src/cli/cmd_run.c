@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/options.h"
 #include "job/job.h"
+#include "plan/compute.h"
 #include "plan/rates.h"
 
 #include <dirent.h>
@@ -159,7 +160,7 @@ static enum status probe_drive(struct order *order, struct error *err) {
         SL_RATES_PROBE_SECONDS, order->settings.model);
     TRY(rates_probe(model, &order->settings, SL_RATES_PROBE_SECONDS, signals_should_stop, err));
     rates_decide(model, &order->settings, plan);
-    plan_time(plan);
+    TRY(plan_time(plan, err));
     struct buf text;
     buf_init(&text);
     plan_explain_rate(plan, &text);
@@ -168,6 +169,24 @@ static enum status probe_drive(struct order *order, struct error *err) {
         log_note("%s", text.data);
     buf_release(&text);
     return status;
+}
+
+/* The plan; first a moment's measurement of a processor that nothing is known of. */
+static enum status make_plan(struct order *order, struct error *err) {
+    struct job *job = &order->job;
+    TRY(job_plan(job, &order->plan, err));
+    if (!compute_wants_measure(&job->settings, &order->plan))
+        return SL_OK;
+    struct error why = {0};
+    enum status status =
+        compute_measure(job->model, &job->settings, &order->plan, signals_should_stop, &why);
+    if (status == SL_ERR_STOPPED)
+        return error_set(err, SL_ERR_STOPPED, "stopped while measuring the processor");
+    if (status != SL_OK) {
+        log_warning("the processor is not measured: %s", why.text);
+        return SL_OK;
+    }
+    return job_plan(job, &order->plan, err);
 }
 
 /* How to go on after a stop. */
@@ -203,7 +222,7 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     TRY(job_look(&order->job, err));
     bool has_work = order->job.totals.count > 0;
     if (has_work) {
-        TRY(job_plan(&order->job, &order->plan, err));
+        TRY(make_plan(order, err));
         if (order->job.settings.kernels != order->settings.kernels)
             order->plan.kernels_reason = "kept from the first run of this job";
         TRY(note_plan(order, err));
@@ -235,7 +254,7 @@ static enum status plan(int argc, char **argv, struct order *order, struct error
     TRY(read_options(argc, argv, FOR_PLAN, order, err));
     TRY(open_job(order, err));
     TRY(job_look(&order->job, err));
-    TRY(job_plan(&order->job, &order->plan, err));
+    TRY(make_plan(order, err));
     struct buf text;
     buf_init(&text);
     if (order->settings.is_json)

@@ -58,6 +58,7 @@ static enum status check_context(const struct job *job, struct job_slot *slot, s
     uint64_t wanted = (uint64_t)slot->row.max_tokens;
     slot->look.prompt_tokens = (uint32_t)slot->ids.count;
     slot->look.max_tokens = (uint32_t)(wanted < left ? wanted : left);
+    slot->is_cut = wanted > left;
     return SL_OK;
 }
 
@@ -91,6 +92,7 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
     row_release(&slot->row);
     slot->look = (struct job_row){0};
     slot->lack = LACK_NONE;
+    slot->is_cut = false;
     enum status status = rows_file_read(&job->rows, index, &slot->line, err);
     if (status != SL_OK) {
         if (row_init(&slot->row, number, NULL) != SL_OK)
@@ -235,10 +237,20 @@ static void warn_of_long_rows(const struct job *job) {
     buf_release(&budget);
 }
 
+static bool get_lengths(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+    const struct job *job = ctx;
+    *prompt = job->looked[index].prompt_tokens;
+    *answer = job->looked[index].max_tokens;
+    return *prompt > 0;
+}
+
 enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
+    size_t known = job->too_long;
     for (;;) {
         struct plan_fit fit;
-        enum status status = plan_make(job->model, &job->settings, &job->totals, plan, err);
+        struct plan_rows rows = job->totals;
+        rows.lengths = (struct row_lengths){job, job->rows.count, get_lengths};
+        enum status status = plan_make(job->model, &job->settings, &rows, plan, err);
         if (status == SL_OK)
             break;
         if (status != SL_ERR_ENV ||
@@ -250,7 +262,7 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
         job->fit.tokens_max = fit.tokens_max;
         drop_long_rows(job); /* the longest at least: this comes to an end */
     }
-    if (job->too_long > 0)
+    if (job->too_long > known)
         warn_of_long_rows(job);
     return SL_OK;
 }

@@ -90,6 +90,7 @@ struct job_slot {
     struct ids ids;
     struct job_row look;
     enum lack lack;
+    bool is_cut; /* the answer, to the context */
 };
 void job_slot_init(struct job_slot *slot);
 void job_slot_release(struct job_slot *slot);

@@ -30,7 +30,7 @@ struct seen {
     uint32_t top_logprobs;
     bool was_passed_over; /* done, or a long line */
     bool has_news;        /* a member that its looker did not know */
-    bool has_specials, has_lone_surrogates, wants_logprobs;
+    bool has_specials, has_lone_surrogates, wants_logprobs, is_cut;
 };
 
 /* Who looks: one a thread. */
@@ -97,6 +97,7 @@ static enum status keep_seen(struct look *look, struct looker *looker, struct se
         seen->look.prompt_tokens = seen->look.max_tokens = 0;
         return SL_OK;
     }
+    seen->is_cut = looker->slot.is_cut;
     seen->wants_logprobs = row->wants_logprobs;
     seen->top_logprobs = row->wants_logprobs ? (uint32_t)row->top_logprobs : 0;
     return prompt_holds_specials(look->job->model, row, &seen->has_specials, err);
@@ -156,6 +157,7 @@ static enum status take_up(struct look *look, size_t index, struct seen *seen, s
     job->lacks[seen->lack]++;
     job->looked[index] = seen->look;
     totals->special_rows += seen->has_specials;
+    totals->cut_rows += seen->is_cut;
     totals->wants_logprobs = totals->wants_logprobs || seen->wants_logprobs;
     if (seen->top_logprobs > totals->top_logprobs)
         totals->top_logprobs = seen->top_logprobs;

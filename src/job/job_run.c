@@ -7,11 +7,12 @@
  * go on when a row reads differently from the first look: the plan would no longer hold. */
 #include "job/job.h"
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "job/progress.h"
 #include "job/result.h"
+#include "plan/learn.h"
 #include "plan/pins.h"
-#include "plan/rates.h"
 #include "text/stop.h"
 
 #include <stdio.h>
@@ -46,6 +47,7 @@ struct run {
     struct progress *progress;
     struct result_context context;
     struct progress_state state;
+    struct lessons lessons;
     struct ended ended;
     struct error token_error; /* of a token that could not be kept */
     struct job_slot slot;
@@ -374,14 +376,19 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     uint64_t unused = live->max_tokens > generated ? live->max_tokens - generated : 0;
     run->state.tokens_waiting -=
         unused < run->state.tokens_waiting ? unused : run->state.tokens_waiting;
+    if (!live->row.ignores_eos)
+        lessons_row(&run->lessons, result.count, live->max_tokens);
     live_free(run, live);
     return SL_OK;
 }
 
 static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
+    double start = clock_seconds();
+    size_t rows_in = engine_live(run->engine);
     TRY(engine_pass(run->engine, run->next < run->order.count, &report, err));
     TRY(commit(run, err));
+    lessons_pass(&run->lessons, run->plan, &report, rows_in, clock_seconds() - start);
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
     state->tokens_waiting -=
@@ -548,7 +555,8 @@ enum status job_run(struct job *job, const struct plan *plan, struct output *out
     if (run.progress != NULL && (status == SL_OK || status == SL_ERR_STOPPED)) {
         enum status told = progress_finish(run.progress, &run.state, status == SL_OK ? err : NULL);
         status = status == SL_OK ? told : status;
-        rates_learn(job->model, &job->settings, plan, progress_decode_rate(run.progress));
+        lessons_keep(&run.lessons, job->model, &job->settings, plan,
+                     progress_decode_rate(run.progress), engine_kv(run.engine));
     }
     *outcome = (struct job_outcome){run.state.rows_done, run.state.rows_failed, status == SL_OK};
     clear_run(&run);

@@ -544,7 +544,7 @@ static void json_has_every_member_of_the_interface(void **state) {
     buf_clear(&text);
     plan_explain(&plan, large, &text);
     assert_non_null(strstr(text.data, "(2.00G budget - "));
-    assert_non_null(strstr(text.data, " KV a row (prompt + answer, 200 tokens on average)"));
+    assert_non_null(strstr(text.data, " KV a row (prompt + 100, 200 tokens on average)"));
     buf_release(&text);
     arena_release(&arena);
 }

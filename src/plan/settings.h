@@ -29,6 +29,8 @@ struct settings {
     int64_t batch;         /* 0: what memory allows */
     int64_t pass_tokens;   /* 0: auto */
     int64_t threads;       /* 0: physical cores */
+    uint64_t rate;         /* bytes read a second; 0: from records */
+    double flops;          /* operations a second; 0: from records */
     const char *kernels;   /* "auto" .. */
     const char *kv;        /* "bf16" "f32" */
     const char *reader;    /* "auto" "pool" "uring" "sync" */
@@ -53,8 +55,11 @@ struct settings {
     /* bench: lists and a shape as written */
     const char *dtypes, *token_counts, *shape;
     double measure_seconds; /* of a figure */
+    /* From a measurement of this process, where nothing else is known of the processor; 0: none. */
+    double measured_flops, measured_fixed_seconds; /* the latter of each value of the weights */
     /* from the environment, read in cli/ */
     const char *home; /* SLUICE_HOME or ~/.cache/sluice */
+    const char *hub;  /* HF_HOME/hub or ~/.cache/huggingface/hub; NULL: not told */
     bool has_epoch;   /* SOURCE_DATE_EPOCH */
     int64_t epoch;    /* the clock that templates see: that, or the start of the command, so that a
                          row's prompt does not depend on when it is made */
