@@ -33,13 +33,14 @@ static bool get_average(const void *ctx, size_t index, uint32_t *prompt, uint32_
     return true;
 }
 
-static enum status play(const struct plan *plan, const struct answers *expected,
+static enum status play(const struct plan *plan, const struct answers *expected, bool ignores_drive,
                         struct simulated *out, struct error *err) {
     struct row_lengths alike = {.ctx = &plan->rows, .count = plan->rows.count, .get = get_average};
     struct simulate_options options = {
         .rows = plan->rows.lengths.get != NULL ? &plan->rows.lengths : &alike,
         .row_count = plan->rows.count,
         .expected = expected,
+        .ignores_drive = ignores_drive,
         .batch = plan->batch,
         .pass_tokens = plan->pass_tokens,
         .page_count = plan->page_count > 0 ? plan->page_count : plan->window_page_count,
@@ -53,10 +54,14 @@ enum status plan_time(struct plan *plan, struct error *err) {
     plan->cost.read_bytes_per_second = (double)plan->read_bytes_per_second;
     if (plan->rows.count == 0)
         return SL_OK;
-    TRY(play(plan, NULL, &plan->at_limit, err));
+    const struct answers *expected = answers_count(&plan->answers) > 0 ? &plan->answers : NULL;
+    TRY(play(plan, NULL, false, &plan->at_limit, err));
     plan->likely = plan->at_limit;
-    if (answers_count(&plan->answers) > 0)
-        TRY(play(plan, &plan->answers, &plan->likely, err));
+    if (expected != NULL)
+        TRY(play(plan, expected, false, &plan->likely, err));
+    plan->crowded = plan->likely;
+    if (plan->slab_count > 0)
+        TRY(play(plan, expected, true, &plan->crowded, err));
     double weights = (double)plan->weights_bytes;
     plan->load_seconds = plan->slab_count > 0 ? 0 : weights / (double)plan->read_bytes_per_second;
     plan->passes = plan->likely.passes > 0 ? plan->likely.passes : 1;

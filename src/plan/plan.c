@@ -146,16 +146,19 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", choice->engine_reason);
 }
 
-/* Memory counts once it is touched: of places, tokens and pages as many as the schedule uses. */
+/* Memory counts once it is touched: of places, tokens and pages as many as the schedule uses. While
+ * rates are assumed, the passes may turn out to have more of them. */
 static void fill_peak(const struct memory *memory, const struct choice *choice, struct plan *plan) {
-    const struct simulated *likely = &plan->likely;
+    bool knows = plan->knows_rate && plan->knows_compute;
+    const struct simulated *likely = &plan->likely, *crowded = &plan->crowded;
     struct memory_load load = choice->load;
     if (memory->rows->count > 0) {
-        load.batch = smaller(load.batch, larger(likely->rows_in_max, 1));
-        load.pass_tokens = smaller(load.pass_tokens, larger(likely->pass_tokens_max, 1));
+        load.batch = smaller(load.batch, larger(crowded->rows_in_max, 1));
+        load.pass_tokens = smaller(load.pass_tokens, larger(crowded->pass_tokens_max, 1));
     }
-    size_t pages = load.page_count > 0 ? load.page_count : load.window_page_count;
-    double share = pages > 0 ? likely->kv_pages_max / (double)pages : 1;
+    size_t page_count = load.page_count > 0 ? load.page_count : load.window_page_count;
+    double pages = knows ? likely->kv_pages_max : crowded->kv_pages_max;
+    double share = page_count > 0 ? pages / (double)page_count : 1;
     uint64_t sum = plan->base_bytes + memory_weights(choice->way, choice->slab_count) +
                    plan->pinned_bytes + memory_work(memory, &load) + memory->scratch_bytes +
                    (uint64_t)((share < 1 ? share : 1) * (double)plan->kv_bytes);

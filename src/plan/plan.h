@@ -68,11 +68,13 @@ struct plan {
     struct answers answers;   /* of earlier jobs of this model; none: every row to its limit */
     char answers_source[100];
     size_t row_pages_max;              /* 0: no bound; else a window's */
+    struct simulated crowded;          /* as likely, with as many rows at once as there can be */
     struct simulated at_limit, likely; /* if every row runs to its limit; as answers tell */
     uint64_t passes;                   /* likely */
     double pass_seconds, load_seconds; /* mean; reading resident weights */
     double seconds;                    /* likely, with load_seconds */
     uint64_t read_bytes_per_second;
+    bool knows_rate;                  /* more than an assumption */
     char rate_source[100];            /* "not measured yet: assumed", ... */
     const struct ring_method *reader; /* NULL: the ring's own choice, as 0 for the next two */
     size_t chunk_bytes, depth;

@@ -79,6 +79,7 @@ void rates_decide(const struct model *model, const struct settings *settings, st
     plan->chunk_bytes = (size_t)settings->chunk_bytes;
     plan->depth = (size_t)settings->depth;
     plan->read_bytes_per_second = ASSUMED_READ_RATE;
+    plan->knows_rate = false;
     snprintf(plan->rate_source, sizeof plan->rate_source, "not measured yet: assumed");
     /* A record may come from a kernel that had io_uring. Chunk and depth belong to the method that
      * they were found for. */
@@ -90,14 +91,17 @@ void rates_decide(const struct model *model, const struct settings *settings, st
         }
     }
     if (has_probe) {
+        plan->knows_rate = true;
         plan->read_bytes_per_second = probe.sustained_bytes_per_second;
         tell_probe(&probe, plan->rate_source, sizeof plan->rate_source);
     }
     rate_key(model, plan, drive, key);
     if (settings->rate > 0) {
+        plan->knows_rate = true;
         plan->read_bytes_per_second = settings->rate;
         snprintf(plan->rate_source, sizeof plan->rate_source, "--rate");
     } else if (settings->home != NULL && record_get_rate(settings->home, key, &rate)) {
+        plan->knows_rate = true;
         plan->read_bytes_per_second = rate.bytes_per_second;
         snprintf(plan->rate_source, sizeof plan->rate_source,
                  "measured in %llu run%s of this model", (unsigned long long)rate.runs,

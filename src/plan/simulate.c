@@ -333,7 +333,7 @@ enum status simulate(const struct simulate_options *options, struct simulated *o
     play.stride = (options->row_count + SL_SIMULATED_ROWS_MAX - 1) / SL_SIMULATED_ROWS_MAX;
     size_t played = (options->row_count + play.stride - 1) / play.stride;
     play.places = options->batch < played ? options->batch : played;
-    play.slack = slack_of(options->cost);
+    play.slack = options->ignores_drive ? 0 : slack_of(options->cost);
     play.first_count = played < SL_FIRST_ROWS ? played : SL_FIRST_ROWS;
     play.heap = mem_new(play.places, sizeof *play.heap);
     play.queue = mem_new(play.places, sizeof *play.queue);

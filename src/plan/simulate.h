@@ -30,6 +30,7 @@ struct simulate_options {
     size_t batch, pass_tokens;
     size_t page_count;    /* of the layers that bound the rows; 0: nothing does */
     size_t row_pages_max; /* a row takes no more, as where all layers have a window; 0: no bound */
+    bool ignores_drive;   /* prompts are not held back to the drive's time: the most at once */
     const struct pass_cost *cost;
 };
 
