@@ -38,7 +38,7 @@ say = @echo "  $(1)	$(patsubst $(BUILD)/%,%,$@)";
 MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all tests cross demo check check-deep fuzz bench clean
+.PHONY: all tests cross demo check check-deep fuzz bench install uninstall deb clean
 all: $(BUILD)/sluice
 
 $(BUILD)/sluice: $(BUILD)/cli/main.o $(call archives,cli)
@@ -104,6 +104,33 @@ fuzz:
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/fuzz OPT='-O1 -g' \
 	    SANITIZE='-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all' $(FUZZERS)
 	tools/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
+
+# Program, manual page, completion and documents below PREFIX; DESTDIR stands before it for packages.
+PREFIX ?= /usr/local
+PLACE = $(DESTDIR)$(PREFIX)
+install: all
+	install -d $(PLACE)/bin $(PLACE)/share/man/man1 $(PLACE)/share/doc/sluice
+	install -d $(PLACE)/share/bash-completion/completions $(PLACE)/share/zsh/site-functions
+	install -d $(PLACE)/share/fish/vendor_completions.d
+	install -m 755 $(BUILD)/sluice $(PLACE)/bin/sluice
+	$(BUILD)/sluice man > $(PLACE)/share/man/man1/sluice.1
+	$(BUILD)/sluice completion bash > $(PLACE)/share/bash-completion/completions/sluice
+	$(BUILD)/sluice completion zsh > $(PLACE)/share/zsh/site-functions/_sluice
+	$(BUILD)/sluice completion fish > $(PLACE)/share/fish/vendor_completions.d/sluice.fish
+	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(PLACE)/share/doc/sluice
+
+uninstall:
+	rm -f $(PLACE)/bin/sluice $(PLACE)/share/man/man1/sluice.1
+	rm -f $(PLACE)/share/bash-completion/completions/sluice
+	rm -f $(PLACE)/share/zsh/site-functions/_sluice
+	rm -f $(PLACE)/share/fish/vendor_completions.d/sluice.fish
+	rm -rf $(PLACE)/share/doc/sluice
+
+# build/sluice_VERSION_ARCH.deb, for the machine that builds it and Debian releases with its libraries.
+deb: all
+	rm -rf build/deb
+	$(MAKE) install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
+	tools/deb.sh build/deb build
 
 bench: $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/*/*_bench.c)) all
 	bench/run.sh $(BUILD)

@@ -56,6 +56,13 @@ const struct command command_table[] = {
      "work\n"
      "on the machine lowers the figures. Exit code 3: this processor has not that set.\n",
      FOR_BENCH, cmd_bench},
+    {"man", "man", "the manual page, for man -l",
+     "Prints the page that `make install` installs: `sluice man | man -l -` shows it.\n", FOR_NONE,
+     cmd_man},
+    {"completion", "completion SHELL", "completion of commands and options for a shell",
+     "Prints a script for bash, zsh or fish; `make install` puts all three where the shells look.\n"
+     "By hand, in ~/.bashrc: eval \"$(sluice completion bash)\"\n",
+     FOR_NONE, cmd_completion},
 };
 const size_t command_count = sizeof command_table / sizeof command_table[0];
 
@@ -81,8 +88,10 @@ int cmd_fail(enum status status, const struct error *err) {
 }
 
 void cmd_help(const struct command *command, struct buf *out) {
-    buf_printf(out, "sluice %s\n\n%s\nOptions (defaults in brackets)\n", command->usage,
-               command->details);
+    buf_printf(out, "sluice %s\n\n%s", command->usage, command->details);
+    if (command->bit == FOR_NONE)
+        return;
+    buf_add(out, STR("\nOptions (defaults in brackets)\n"));
     options_help((enum command_bit)command->bit, out);
 }
 

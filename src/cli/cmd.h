@@ -25,6 +25,8 @@ int cmd_probe(int argc, char **argv);
 int cmd_render(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_man(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
 
 /* Exit code of a status; prints err as "sluice: ..." unless it is SL_OK or an empty SL_ERR_STOPPED.
  */

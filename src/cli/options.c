@@ -558,11 +558,18 @@ static void add_help(const struct option *option, struct buf *out) {
     buf_add_char(out, '\n');
 }
 
-void options_help(enum command_bit command, struct buf *out) {
-    for (size_t i = 0; i < option_count; i++) {
-        if (option_table[i].commands & command)
-            add_help(&option_table[i], out);
+const struct option *options_next(enum command_bit command, size_t *at) {
+    while (*at <= option_count) {
+        const struct option *option = *at < option_count ? &option_table[*at] : &config_option;
+        ++*at;
+        if (option->commands & command)
+            return option;
     }
-    if (config_option.commands & command)
-        add_help(&config_option, out);
+    return NULL;
+}
+
+void options_help(enum command_bit command, struct buf *out) {
+    const struct option *option;
+    for (size_t at = 0; (option = options_next(command, &at)) != NULL;)
+        add_help(option, out);
 }

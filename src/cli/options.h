@@ -27,6 +27,7 @@ enum option_kind {
 };
 
 enum command_bit {
+    FOR_NONE = 0,
     FOR_RUN = 1,
     FOR_PLAN = 2,
     FOR_SHOW = 4,
@@ -65,6 +66,8 @@ enum status options_parse(int argc, char **argv, enum command_bit command,
 enum status options_fingerprint(const struct settings *settings, struct fingerprint *fingerprint,
                                 struct error *err);
 void options_help(enum command_bit command, struct buf *out); /* the option list of a command */
+/* The options of a command one by one, --config among them: begins at *at == 0; NULL at the end. */
+const struct option *options_next(enum command_bit command, size_t *at);
 /* "3G", "512M", "4096", up to SIZE_VALUE_MAX; "90s", "30m", "8h". option_units.c. */
 #define SIZE_VALUE_MAX 0x1p62
 bool option_size(struct str text, uint64_t *bytes);

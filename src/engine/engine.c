@@ -103,8 +103,8 @@ enum status engine_new(const struct engine_options *options, struct engine **out
 void engine_free(struct engine *engine) {
     if (engine == NULL)
         return;
-    for (size_t i = 0; i < engine->sched.live_count; i++)
-        seq_free(engine->sched.live[i], &engine->kv);
+    for (size_t i = 0; i < engine->sched.inside_count; i++)
+        seq_free(engine->sched.rows[i], &engine->kv);
     step_free(engine->step);
     for (size_t i = 0; i < engine->sampler_count; i++)
         sample_scratch_release(&engine->samplers[i]);
@@ -115,9 +115,12 @@ void engine_free(struct engine *engine) {
     mem_free(engine);
 }
 
-bool engine_fits(const struct engine *engine, size_t prompt_count, size_t max_tokens, bool *never) {
-    *never = !sched_can_ever_fit(&engine->sched, prompt_count, max_tokens);
-    return sched_fits(&engine->sched, prompt_count, max_tokens);
+bool engine_fits(struct engine *engine, const struct sched_ask *ask) {
+    return sched_fits(&engine->sched, ask);
+}
+
+bool engine_can_ever_fit(const struct engine *engine, size_t prompt_count, size_t max_tokens) {
+    return sched_can_ever_fit(&engine->sched, prompt_count, max_tokens);
 }
 
 enum status engine_admit(struct engine *engine, const struct seq_request *request,
@@ -133,7 +136,7 @@ enum status engine_admit(struct engine *engine, const struct seq_request *reques
 }
 
 size_t engine_live(const struct engine *engine) {
-    return engine->sched.live_count;
+    return engine->sched.inside_count;
 }
 
 const struct kv *engine_kv(const struct engine *engine) {
@@ -202,6 +205,7 @@ static enum status engine_push(struct engine *engine, size_t column, bool *has_e
     if (!seq->ignores_eos && model_is_eos(engine->model, id))
         return engine_finish(engine, seq, FINISH_STOP, err);
     seq->tokens[seq->token_count++] = id;
+    sched_grow(&engine->sched, seq);
     if (engine->listener.token(engine->listener.ctx, seq, id))
         return engine_finish(engine, seq, FINISH_STOP, err);
     if (answer_count + 1 == seq->max_tokens)
@@ -218,7 +222,7 @@ static bool engine_is_last(const struct engine *engine) {
         const struct sched_pick *pick = &sched->picks[i];
         ending += pick->wants_logits && seq_answer_count(pick->seq) + 1 == pick->seq->max_tokens;
     }
-    return ending == sched->live_count;
+    return ending == sched->inside_count;
 }
 
 static void engine_count_tokens(const struct engine *engine, struct pass_report *report) {
@@ -248,9 +252,9 @@ static void engine_count_reads(struct engine *engine, struct ring_counters *out)
 enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,
                         struct error *err) {
     double begin = clock_seconds();
-    must(engine->sched.live_count > 0);
+    must(engine->sched.inside_count > 0);
     *report = (struct pass_report){0};
-    sched_pick(&engine->sched);
+    sched_pick(&engine->sched, &engine->kv);
     engine_count_tokens(engine, report);
     engine->step->is_last_pass = !has_more && engine_is_last(engine);
     TRY(pass_run(&engine->pass, &engine->sched, &engine->kv, engine->step, err));
@@ -264,5 +268,7 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
         report->rows_done += has_ended;
     }
     report->seconds = clock_seconds() - begin;
+    sched_learn(&engine->sched, report->seconds, report->reads.wait_seconds);
+    report->rows_suspended = engine->sched.inside_count - engine->sched.live_count;
     return SL_OK;
 }

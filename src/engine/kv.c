@@ -143,6 +143,10 @@ void kv_give(struct kv *kv, enum kv_group group, uint32_t page) {
     pool->pages_used--;
 }
 
+size_t kv_free(const struct kv *kv, enum kv_group group) {
+    return kv->pools[group].free_count;
+}
+
 size_t kv_pages_used(const struct kv *kv) {
     return kv->pools[KV_WHOLE].pages_used + kv->pools[KV_WINDOW].pages_used;
 }

@@ -44,6 +44,8 @@ size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_g
 uint32_t kv_window(const struct config *config);
 bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page); /* false when none is free */
 void kv_give(struct kv *kv, enum kv_group group, uint32_t page);
+/* Pages that kv_take could hand out one after the other. */
+size_t kv_free(const struct kv *kv, enum kv_group group);
 /* Of both groups: pages taken, their bytes, the bytes of all. */
 size_t kv_pages_used(const struct kv *kv);
 uint64_t kv_bytes_used(const struct kv *kv);

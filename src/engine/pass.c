@@ -50,7 +50,7 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
     must(pick->first == seq->computed);
     must(end <= seq->token_count);
     must(pass->tokens + pick->count <= pass->tokens_max);
-    must(seq_take_pages(seq, kv, end)); /* promised at admission */
+    must(seq_take_pages(seq, kv, end)); /* the scheduler has made sure of them */
     for (size_t i = pick->first; i < end; i++) {
         pass->ids[pass->tokens] = seq->tokens[i];
         pass->kv_tokens[pass->tokens++] = (struct kv_token){

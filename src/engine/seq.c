@@ -64,20 +64,38 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     return status;
 }
 
-void seq_free(struct seq *seq, struct kv *kv) {
-    if (!seq)
-        return;
-    /* The page taken last goes back first, so that the next row takes them in the same order. */
+/* The page taken last goes back first, so that the next row takes them in the same order. */
+static void give_pages(struct seq *seq, struct kv *kv) {
     for (int group = 0; group < KV_GROUPS; group++) {
         struct seq_pages *pages = &seq->pages[group];
         while (pages->count > pages->first)
             kv_give(kv, (enum kv_group)group, pages->numbers[--pages->count]);
+        pages->first = pages->count = 0;
     }
+}
+
+void seq_free(struct seq *seq, struct kv *kv) {
+    if (!seq)
+        return;
+    give_pages(seq, kv);
     mem_free(seq->tops);
     mem_free(seq->logprobs);
     mem_free(seq->pages[KV_WHOLE].numbers);
     mem_free(seq->tokens);
     mem_free(seq);
+}
+
+size_t seq_lacks_pages(const struct seq *seq, const struct kv *kv, enum kv_group group,
+                       size_t end) {
+    size_t needed = kv_pages_for(end), has = seq->pages[group].count;
+    return kv->pools[group].page_bytes > 0 && needed > has ? needed - has : 0;
+}
+
+void seq_suspend(struct seq *seq, struct kv *kv) {
+    give_pages(seq, kv);
+    seq->computed = seq->chosen = 0;
+    seq->given_count = seq->token_count;
+    seq->suspensions++;
 }
 
 bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end) {

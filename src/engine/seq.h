@@ -3,6 +3,8 @@
  *
  *   seq_new -> [prefilling] -- last prompt token computed --> [decoding]
  *           -- stop id, stop text, limit --> [done] -> seq_free
+ *   [prefilling], [decoding] -- seq_suspend --> [suspended], holds no pages
+ *           -- sched.c lets it in again --> [prefilling] its prompt and what it has of its answer
  */
 #ifndef SLUICE_ENGINE_SEQ_H
 #define SLUICE_ENGINE_SEQ_H
@@ -29,9 +31,11 @@ struct seq {
     uint64_t key;     /* of the row's id: for the generator */
     uint32_t *tokens; /* prompt, then generated; room for prompt_count + max_tokens */
     size_t prompt_count, token_count;
-    size_t given_count; /* prompt, and tokens of an answer that was begun before */
-    size_t max_tokens;  /* of the answer; >= 1 */
-    size_t computed;    /* tokens whose keys and values are in the pages */
+    /* Prompt, and tokens of an answer that was begun before or whose keys and values are computed
+     * again. */
+    size_t given_count;
+    size_t max_tokens; /* of the answer; >= 1 */
+    size_t computed;   /* tokens whose keys and values are in the pages */
     struct seq_pages pages[KV_GROUPS];
     size_t pages_cap; /* pages for prompt_count + max_tokens positions */
     struct sampling sampling;
@@ -43,6 +47,11 @@ struct seq {
     struct token_logprobs *logprobs;
     struct logprob *tops;
     enum finish finish;
+    /* The scheduler's: */
+    size_t chosen;       /* tokens of it in the next pass */
+    bool has_turn;       /* to decode in it, if there are pages */
+    size_t suspensions;  /* how often its pages were given up */
+    size_t shared_pages; /* of the whole layers' pages: another row is counted with them */
 };
 
 struct seq_request {
@@ -66,6 +75,11 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
 void seq_free(struct seq *seq, struct kv *kv); /* gives its pages back; accepts NULL */
 /* Takes the pages that positions below `end` lack, in each group; false when there are none. */
 bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end);
+/* Pages of a group that positions below `end` lack. */
+size_t seq_lacks_pages(const struct seq *seq, const struct kv *kv, enum kv_group group, size_t end);
+/* Gives all pages back; tokens, logprobs and sampler state stay. They are computed like a prompt
+ * when it goes on, to the same bits. */
+void seq_suspend(struct seq *seq, struct kv *kv);
 /* Gives back the pages of windowed layers that no token from `computed` on sees. */
 void seq_trim_pages(struct seq *seq, struct kv *kv);
 static inline const uint32_t *seq_answer(const struct seq *seq) {

@@ -186,6 +186,8 @@ void plan_explain(const struct plan *plan, const struct model *model, struct buf
     buf_printf(out, " (%s); ", plan->budget_source);
     add_batch(plan, out);
     add_hours(plan, out);
+    if (plan->advice[0] != '\0')
+        buf_printf(out, "%s ", plan->advice);
     add_amount(out, "Peak memory ", plan->predicted_peak_bytes, ".");
     if (model->template != NULL)
         buf_printf(out, " Chat template: %s.", model->template_source);

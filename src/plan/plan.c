@@ -11,6 +11,7 @@
 #include "plan/choice.h"
 #include "plan/compute.h"
 #include "plan/hours.h"
+#include "plan/precision.h"
 #include "plan/rates.h"
 #include "plan/record.h"
 
@@ -40,55 +41,6 @@ static size_t larger(size_t a, size_t b) {
 static enum status check_settings(const struct settings *settings, struct error *err) {
     if (settings->has_checksum)
         return error_set(err, SL_ERR_ENV, "--checksum: not in this version");
-    return SL_OK;
-}
-
-/* Bits of a value, whole ones where the scales lie elsewhere: "4" and "8" of --precision. */
-static double bits_of(enum dtype dtype) {
-    const struct dtype_info *info = dtype_get(dtype);
-    return 8.0 * info->block_bytes / info->block_values;
-}
-
-static bool has_bits(enum dtype dtype, double bits) {
-    const struct dtype_info *info = dtype_get(dtype);
-    double found = bits_of(dtype);
-    return info->is_quantised && found >= bits && found <= bits + (info->decode != NULL ? 1 : 0);
-}
-
-/* Whether the published formats are what --precision asks for: the one that most bytes have. */
-static enum status decide_precision(const struct model *model, const struct settings *settings,
-                                    struct plan *plan, struct error *err) {
-    uint64_t bytes[DTYPE_COUNT];
-    enum dtype most = DTYPE_F32;
-    model_format_bytes(model, bytes);
-    for (unsigned i = 0; i < DTYPE_COUNT; i++)
-        if (bytes[i] > bytes[most])
-            most = (enum dtype)i;
-    struct buf formats;
-    buf_init(&formats);
-    model_formats(model, &formats);
-    snprintf(plan->precision, sizeof plan->precision, "%.*s", STR_ARG(buf_str(&formats)));
-    buf_release(&formats);
-    snprintf(plan->precision_reason, sizeof plan->precision_reason,
-             "as published, used without rounding");
-    if (is_word(settings->precision, "auto"))
-        return SL_OK;
-    bool fits = is_word(settings->precision, "bf16") ? most == DTYPE_BF16
-                : is_word(settings->precision, "8")  ? has_bits(most, 8)
-                                                     : has_bits(most, 4);
-    int bits = is_word(settings->precision, "bf16") ? 16 : settings->precision[0] - '0';
-    if (!fits && dtype_get(most)->is_quantised && bits_of(most) < bits)
-        return error_set(err, SL_ERR_USAGE,
-                         "--precision %s: the model is %s, and a quantised model is never "
-                         "converted upwards",
-                         settings->precision, plan->precision);
-    if (!fits)
-        return error_set(err, SL_ERR_ENV,
-                         "--precision %s: the model is %s, and this version uses models as they "
-                         "are published",
-                         settings->precision, plan->precision);
-    snprintf(plan->precision_reason, sizeof plan->precision_reason,
-             "as published, which is what --precision %s asks for", settings->precision);
     return SL_OK;
 }
 
@@ -146,6 +98,9 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", choice->engine_reason);
 }
 
+/* The allowances of the sum are for the most that was seen; so much of them is seldom used. */
+#define ALLOWANCE_UNUSED ((uint64_t)512 << 10)
+
 /* Memory counts once it is touched: of places, tokens and pages as many as the schedule uses. While
  * rates are assumed, the passes may turn out to have more of them. */
 static void fill_peak(const struct memory *memory, const struct choice *choice, struct plan *plan) {
@@ -159,11 +114,13 @@ static void fill_peak(const struct memory *memory, const struct choice *choice, 
     size_t page_count = load.page_count > 0 ? load.page_count : load.window_page_count;
     double pages = knows ? likely->kv_pages_max : crowded->kv_pages_max;
     double share = page_count > 0 ? pages / (double)page_count : 1;
+    uint64_t kv = (uint64_t)((share < 1 ? share : 1) * (double)plan->kv_bytes);
+    kv = (kv + SL_SLAB_ALIGN - 1) / SL_SLAB_ALIGN * SL_SLAB_ALIGN; /* huge pages */
+    kv = kv < plan->kv_bytes ? kv : plan->kv_bytes;
     uint64_t sum = plan->base_bytes + memory_weights(choice->way, choice->slab_count) +
-                   plan->pinned_bytes + memory_work(memory, &load) + memory->scratch_bytes +
-                   (uint64_t)((share < 1 ? share : 1) * (double)plan->kv_bytes);
+                   plan->pinned_bytes + memory_work(memory, &load) + memory->scratch_bytes + kv;
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
-    sum = (uint64_t)((double)sum * plan->memory_ratio);
+    sum = (uint64_t)((double)(sum - ALLOWANCE_UNUSED) * plan->memory_ratio);
     plan->predicted_peak_bytes = sum > peak ? sum : peak;
 }
 
@@ -361,7 +318,7 @@ enum status plan_make(const struct model *model, const struct settings *settings
     struct plan plan = {.rows = *rows};
     struct memory memory;
     TRY(check_settings(settings, err));
-    TRY(decide_precision(model, settings, &plan, err));
+    TRY(precision_decide(model, settings, &plan, err));
     plan.threads = count_threads(settings);
     TRY(memory_init(&memory, model, settings, rows, plan.threads, err));
     plan.kernels = memory.choice.kernels;

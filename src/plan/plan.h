@@ -82,6 +82,7 @@ struct plan {
     uint64_t memory_runs; /* that told it */
     uint64_t predicted_peak_bytes;
     uint64_t needed_bytes; /* the least budget that would do */
+    char advice[600];      /* what would end before the deadline; empty if nothing is to be said */
     char note[320];        /* sampling that the model's files suggest; empty if none */
 };
 

@@ -27,6 +27,8 @@ void plan_json(const struct plan *plan, const struct model *model, struct buf *o
     add_text(out, "engine_reason", plan->engine_reason);
     add_text(out, "precision", plan->precision);
     add_text(out, "precision_reason", plan->precision_reason);
+    if (plan->advice[0] != '\0')
+        add_text(out, "advice", plan->advice);
     add_text(out, "kernels", plan->kernels);
     add_text(out, "kernels_reason", plan->kernels_reason);
     add_count(out, "rows", plan->rows.count);

@@ -26,16 +26,19 @@ struct settings {
     const char *engine;    /* "auto" "resident" "stream" */
     const char *precision; /* "auto" "bf16" "8" "4" */
     double deadline_hours; /* 24 */
-    int64_t batch;         /* 0: what memory allows */
-    int64_t pass_tokens;   /* 0: auto */
-    int64_t threads;       /* 0: physical cores */
-    uint64_t rate;         /* bytes read a second; 0: from records */
-    double flops;          /* operations a second; 0: from records */
-    const char *kernels;   /* "auto" .. */
-    const char *kv;        /* "bf16" "f32" */
-    const char *reader;    /* "auto" "pool" "uring" "sync" */
-    uint64_t chunk_bytes;  /* 0: auto */
-    int64_t depth;         /* 0: auto */
+    /* Where another form of the model was taken: the model that was asked for, and why; else NULL.
+     */
+    const char *model_asked, *model_reason;
+    int64_t batch;        /* 0: what memory allows */
+    int64_t pass_tokens;  /* 0: auto */
+    int64_t threads;      /* 0: physical cores */
+    uint64_t rate;        /* bytes read a second; 0: from records */
+    double flops;         /* operations a second; 0: from records */
+    const char *kernels;  /* "auto" .. */
+    const char *kv;       /* "bf16" "f32" */
+    const char *reader;   /* "auto" "pool" "uring" "sync" */
+    uint64_t chunk_bytes; /* 0: auto */
+    int64_t depth;        /* 0: auto */
     bool has_checksum;
     bool ignores_eos;
     const char *content_specials;     /* "allow" "text" */

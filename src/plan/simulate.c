@@ -12,6 +12,11 @@
 #include <math.h>
 
 #define PAGE_TOKENS 16.0
+/* A pass of fewer tokens than this share of the slack waits for the drive noticeably, see pace.c.
+ */
+#define WAIT_TOKENS 0.95
+/* Prompts have so much of a pass whatever the drive does: one part in so many, as in sched.c. */
+#define PREFILL_SHARE_LEAST 8.0
 /* Quantiles of answers are spread by the golden ratio: any stretch of rows gets its share of long
  * and short ones (Weyl's equidistribution). */
 #define GOLDEN 0.6180339887498949
@@ -43,7 +48,8 @@ struct play {
     size_t pages_promised;
     double prompts_waiting; /* tokens of the queue */
     double kv_tokens, step;
-    double slack; /* tokens that are computed in the time of the reads */
+    double slack;    /* tokens that are computed in the time of the reads */
+    bool has_waited; /* for the drive, in a pass: only then is the slack known */
     /* what has passed */
     double passes, seconds, admitted_passes, admitted_seconds;
     size_t ended, first_count;
@@ -130,7 +136,11 @@ static void take_next(struct play *play) {
  */
 static double room_of_pass(const struct play *play) {
     double most = (double)play->options->pass_tokens, decoding = (double)play->heap_count;
-    return play->slack > decoding && play->slack < most ? play->slack : most;
+    double least = decoding + floor(most / PREFILL_SHARE_LEAST);
+    if (!play->has_waited || play->slack <= decoding || play->slack >= most)
+        return most;
+    least = play->slack > least ? play->slack : least;
+    return least < most ? least : most;
 }
 
 /* ---- rows that are in */
@@ -223,6 +233,7 @@ static void count_passes(struct play *play, double passes, double tokens, double
     double rows = (double)(play->heap_count + play->queue_count);
     double seconds = cost_seconds(options->cost, tokens, logits);
     note_most(play, rows, tokens, grown);
+    play->has_waited = play->has_waited || tokens < WAIT_TOKENS * play->slack;
     play->passes += passes;
     play->seconds += passes * seconds;
     play->row_passes += passes * rows;
