@@ -6,7 +6,7 @@
 Models, rows, options and budgets are drawn at random: dense, windowed and mixed families, safetensors and GGUF, few and many rows, short and long prompts,
 logprobs, either engine, budgets from the least that the plan accepts upwards. Rows run to their limits (--ignore-eos), as the plan has them.
 A process that does the same twice differs by some hundred KiB (what the page cache holds of the program), which counts in jobs of a few MiB: the foretold
-peak may be off by 3 % or by SLACK bytes. The last line is `N passed, N failed`.
+peak may be off by 3 % or by SLACK bytes: those, and one huge page, which the kernel may give or not. The last line is `N passed, N failed`.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ import tempfile
 
 from harness import Suite
 
-SLACK = 1 << 20
+SLACK = 5 << 19
 MODELS = {
     "llama": "--hidden 256 --layers 6 --heads 4 --kv-heads 2 --inner 512 --vocab 3000 --context 4096",
     "wide": "--hidden 768 --layers 3 --heads 12 --kv-heads 4 --inner 2048 --vocab 20000 --context 4096",

@@ -43,11 +43,10 @@ const struct option option_table[] = {
     {"engine", 0, "NAME", "auto,resident,stream", OPTION_CHOICE, AT(engine), 0, 0, FOR_JOB, false,
      "weights in memory, or read anew for each pass (auto)"},
     {"precision", 0, "NAME", "auto,bf16,8,4", OPTION_CHOICE, AT(precision), 0, 0, FOR_JOB, true,
-     "auto is as published, used unrounded; the others are refused where the model is not "
-     "published "
-     "so, as this version converts nothing (auto)"},
+     "auto is as published, used unrounded, or fewer bits by the deadline; 8 and 4 take a form of "
+     "the model that was fetched, nothing is converted (auto)"},
     {"deadline", 0, "HOURS", NULL, OPTION_REAL, AT(deadline_hours), 0, 1e6, FOR_JOB, false,
-     "when the job should have ended; a hint, without effect in this version (24)"},
+     "a job that would take longer takes a form of the model with fewer bits, if one is here (24)"},
     {"rate", 0, "SIZE", NULL, OPTION_SIZE, AT(rate), 1, 0x1p50, FOR_JOB, false,
      "what the drive reads a second, for the plan's sums (from records, or a probe)"},
     {"flops", 0, "N", NULL, OPTION_FLOPS, AT(flops), 0, 0, FOR_JOB, false,

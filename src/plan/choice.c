@@ -86,6 +86,16 @@ static size_t choose_tokens(const struct memory *memory, const struct settings *
     return larger(load.pass_tokens, PASS_TOKENS_LEAST);
 }
 
+/* Pages that so many rows will hardly ever need more than: each as long as its limit allows, a
+ * quarter longer than the average row of the job, and one of them the longest. */
+static uint64_t pages_of_places(const struct memory *memory, size_t batch) {
+    uint64_t count = larger(memory->rows->count, 1);
+    uint64_t average = (memory->rows->pages + count - 1) / count;
+    uint64_t all_long = batch * memory->longest_pages;
+    uint64_t most = batch * (average + average / 4 + 1) + memory->longest_pages;
+    return all_long < most ? all_long : most;
+}
+
 /* Memory that a batch of average rows leaves goes to pages, and a few more places let short rows
  * use them; places cost logits, so only while those are cheap beside the pages. */
 static void fill_pages(const struct memory *memory, const struct settings *settings,
@@ -100,6 +110,8 @@ static void fill_pages(const struct memory *memory, const struct settings *setti
         return;
     uint64_t pages = (usable - fixed) / memory_page_cost(memory);
     pages = pages < memory->rows->pages ? pages : memory->rows->pages;
+    uint64_t most = pages_of_places(memory, batch);
+    pages = pages < most ? pages : most;
     if (pages < memory->longest_pages)
         return;
     memory_set_pages(memory, pages, &load);

@@ -305,9 +305,10 @@ static enum status share_out(const struct memory *memory, const struct settings 
         return SL_OK;
     size_t rows = smaller((size_t)plan->likely.rows_in_max, plan->batch);
     wish.pass_tokens = plan->pass_tokens;
-    for (size_t eighths = 7; eighths > 0; eighths--) {
-        wish.batch_max = rows * eighths / 8;
-        if (wish.batch_max > 0 && wish.batch_max < plan->batch)
+    for (size_t part = rows - rows / 8; part > 0;
+         part = part > rows / 4 ? part - rows / 8 - 1 : part / 2) {
+        wish.batch_max = part;
+        if (part < plan->batch)
             TRY(try_wish(memory, settings, &wish, &weights, plan, err));
     }
     return SL_OK;
