@@ -7,7 +7,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 BUILD ?= build/$(notdir $(CC))
-LAYERS := base io tensor text weights backend model engine plan job cli
+LAYERS := base io tensor text weights backend model engine plan job hub cli
 
 WARN := -Wall -Wextra -Wconversion -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # -O3 for the loops over lanes; products and sums may not be contracted or reordered.
@@ -18,7 +18,7 @@ LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lpcre2-8 -luring -lsqlite3 -lm
 # Libraries of another machine, unpacked by tools/cross.sh.
 ifneq ($(CROSS_ROOT),)
-CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include
+CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include -isystem $(CROSS_ROOT)/usr/include/aarch64-linux-gnu
 LDFLAGS += -L$(CROSS_ROOT)/usr/lib/aarch64-linux-gnu -Wl,-rpath,$(abspath $(CROSS_ROOT))/usr/lib/aarch64-linux-gnu
 endif
 
@@ -57,6 +57,15 @@ $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_fuzz.c)): $(BUILD)/%: $(BUIL
 	$$(call say,LD)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $$(LDLIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call LAYER_RULES,$(l))))
+
+# The commit, for records of measurements; a file of its own, so that nothing else is compiled again.
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+$(BUILD)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+$(BUILD)/cli/version.o: $(BUILD)/commit
+$(BUILD)/cli/version.o: CPPFLAGS += -DSL_COMMIT='"$(COMMIT)"'
+FORCE:
 
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)

@@ -30,6 +30,7 @@ Architecture: $arch
 Maintainer: The sluice developers <sluice@localhost>
 Installed-Size: $(du -sk "$tree/usr" | cut -f1)
 Depends: $depends
+Recommends: libcurl4, libssl3, ca-certificates
 Section: science
 Priority: optional
 Description: offline batch inference of language models larger than memory

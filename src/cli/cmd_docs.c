@@ -130,12 +130,13 @@ static void add_cases(struct buf *out) {
             buf_add(out, STR("\" ;;\n"));
         }
     }
-    buf_add(out, STR("    \"completion completion\") words=\"bash zsh fish\" ;;\n"
+    buf_add(out, STR("    \"bench bench\") words=\"kernels job\" ;;\n"
+                     "    \"completion completion\") words=\"bash zsh fish\" ;;\n"
                      "    esac\n"
                      "    if [[ -z $words && $current == -* ]]; then\n"
                      "        case \"$command\" in\n"));
     for (size_t i = 0; i < command_count; i++) {
-        buf_printf(out, "        %s) words=\"", command_table[i].name);
+        buf_printf(out, "        \"%s\") words=\"", command_table[i].name);
         add_option_words(&command_table[i], out);
         buf_add(out, STR("\" ;;\n"));
     }
@@ -143,9 +144,15 @@ static void add_cases(struct buf *out) {
                      "    fi\n"));
 }
 
+static bool has_two_words(const struct command *command) {
+    return strchr(command->name, ' ') != NULL;
+}
+
 static void add_command_names(struct buf *out) {
-    for (size_t i = 0; i < command_count; i++)
-        buf_printf(out, "%s ", command_table[i].name);
+    for (size_t i = 0; i < command_count; i++) {
+        if (!has_two_words(&command_table[i]))
+            buf_printf(out, "%s ", command_table[i].name);
+    }
     buf_add(out, STR("help"));
 }
 
@@ -162,9 +169,12 @@ static void add_bash(struct buf *out) {
                      "    if [[ $COMP_CWORD -eq 1 ]]; then\n"
                      "        COMPREPLY=($(compgen -W \""));
     add_command_names(out);
-    buf_add(out, STR("\" -- \"$current\"))\n"
-                     "        return\n"
-                     "    fi\n"));
+    buf_add(
+        out,
+        STR("\" -- \"$current\"))\n"
+            "        return\n"
+            "    fi\n"
+            "    [[ \"$command ${COMP_WORDS[2]}\" == \"bench job\" ]] && command=\"bench job\"\n"));
     add_cases(out);
     buf_add(out, STR("    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
                      "}\n"
@@ -180,9 +190,11 @@ static void add_zsh(struct buf *out) {
                 "    if (( CURRENT == 2 )); then\n"
                 "        compadd -- "));
     add_command_names(out);
-    buf_add(out, STR("\n"
-                     "        return\n"
-                     "    fi\n"));
+    buf_add(out,
+            STR("\n"
+                "        return\n"
+                "    fi\n"
+                "    [[ \"$command ${line[3]}\" == \"bench job\" ]] && command=\"bench job\"\n"));
     add_cases(out);
     buf_add(out, STR("    if [[ -n $words ]]; then\n"
                      "        compadd -- ${=words}\n"
@@ -208,12 +220,16 @@ static void add_fish_text(const char *text, struct buf *out) {
 static void add_fish(struct buf *out) {
     for (size_t i = 0; i < command_count; i++) {
         const struct command *command = &command_table[i];
-        buf_printf(out, "complete -c sluice -n __fish_use_subcommand -f -a %s -d ", command->name);
-        add_fish_text(command->purpose, out);
+        const char *second = strchr(command->name, ' ');
+        if (second == NULL) {
+            buf_printf(out, "complete -c sluice -n __fish_use_subcommand -f -a %s -d ",
+                       command->name);
+            add_fish_text(command->purpose, out);
+        }
         const struct option *option;
         for (size_t at = 0; (option = options_next((enum command_bit)command->bit, &at)) != NULL;) {
             buf_printf(out, "complete -c sluice -n '__fish_seen_subcommand_from %s' -l %s",
-                       command->name, option->name);
+                       second != NULL ? second + 1 : command->name, option->name);
             if (option->letter != 0)
                 buf_printf(out, " -s %c", option->letter);
             if (option->choices != NULL) {

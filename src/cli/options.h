@@ -10,6 +10,7 @@
 #define SL_BENCH_DTYPES "f32,f16,bf16,q8_0,q4_0,q4_1,q4_k,q6_k,mxfp4,fp8_e4m3,mlx_4bit"
 #define SL_BENCH_TOKENS "1,2,4,8,16,32,64,128,256,512"
 #define SL_BENCH_SHAPE "4096x4096"
+#define SL_BENCH_BATCHES "1,4,16,64"
 
 /* Units and ranges of the values are in the table's help. */
 enum option_kind {
@@ -34,7 +35,12 @@ enum command_bit {
     FOR_RENDER = 8,
     FOR_TOKENIZE = 16,
     FOR_BENCH = 32,
-    FOR_PROBE = 64
+    FOR_PROBE = 64,
+    FOR_PULL = 128,
+    FOR_LIST = 256,
+    FOR_VERIFY = 512,
+    FOR_BENCH_JOB = 1024,
+    FOR_REPORT = 2048
 };
 
 struct option {

@@ -285,7 +285,7 @@ static void help_tells_hints_and_what_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {
         "takes a form of the model with fewer bits, if one is here (24)",
-        "verify blocks as they are read; not in this version and refused",
+        "8 and 4 take a form of the model that was fetched",
         "the command line wins over it",
     };
     struct buf help;

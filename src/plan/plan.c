@@ -37,13 +37,6 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Settings that this version has no second way for: what it lacks is no wrong usage. */
-static enum status check_settings(const struct settings *settings, struct error *err) {
-    if (settings->has_checksum)
-        return error_set(err, SL_ERR_ENV, "--checksum: not in this version");
-    return SL_OK;
-}
-
 static void decide_budget(const struct settings *settings, struct plan *plan) {
     if (settings->memory_bytes > 0) {
         plan->budget_bytes = settings->memory_bytes;
@@ -318,12 +311,12 @@ enum status plan_make(const struct model *model, const struct settings *settings
                       const struct plan_rows *rows, struct plan *out, struct error *err) {
     struct plan plan = {.rows = *rows};
     struct memory memory;
-    TRY(check_settings(settings, err));
     TRY(precision_decide(model, settings, &plan, err));
     plan.threads = count_threads(settings);
     TRY(memory_init(&memory, model, settings, rows, plan.threads, err));
     plan.kernels = memory.choice.kernels;
     plan.kernels_reason = memory.choice.reason;
+    plan.isa = settings->isa;
     plan.product_features = memory.product_features;
     if (memory.rounds_weights)
         snprintf(plan.precision_reason, sizeof plan.precision_reason,

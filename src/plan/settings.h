@@ -35,6 +35,7 @@ struct settings {
     uint64_t rate;        /* bytes read a second; 0: from records */
     double flops;         /* operations a second; 0: from records */
     const char *kernels;  /* "auto" .. */
+    const char *isa;      /* of the portable set; NULL: the best */
     const char *kv;       /* "bf16" "f32" */
     const char *reader;   /* "auto" "pool" "uring" "sync" */
     uint64_t chunk_bytes; /* 0: auto */
@@ -54,12 +55,15 @@ struct settings {
     bool is_json;         /* plan, show, bench: --json */
     bool adds_special;    /* tokenize: --special */
     bool skips_special;   /* tokenize: --skip-special */
-    const char *isa;      /* bench: of the portable set; NULL: the best */
     /* bench: lists and a shape as written */
     const char *dtypes, *token_counts, *shape;
     double measure_seconds; /* of a figure */
     /* From a measurement of this process, where nothing else is known of the processor; 0: none. */
     double measured_flops, measured_fixed_seconds; /* the latter of each value of the weights */
+    const char *against;                           /* verify: a file of answers; NULL: none */
+    const char *batches;                           /* bench job: a list as written */
+    uint64_t disk_floor_bytes;                     /* pull: of the cache's drive, to be left free */
+    int64_t downloads;                             /* pull: at once */
     /* from the environment, read in cli/ */
     const char *home; /* SLUICE_HOME or ~/.cache/sluice */
     const char *hub;  /* HF_HOME/hub or ~/.cache/huggingface/hub; NULL: not told */
