@@ -154,6 +154,8 @@ def main():
     if args.aarch64:
         label, _, build = args.aarch64.partition("=")
         aarch64(tally, (ROOT / build).resolve(), label, sluice, env, wants)
+    if wants("budgets"):
+        script(tally, "test/budgets.py", [sys.executable, "test/budgets.py", "--bin", sluice, "--jobs", 200 if args.deep else 10])
     for test in sorted((ROOT / "test").glob("*_test.py")):
         for label, build in [("", args.build.resolve())] + (others if args.deep else []):
             if wants(test.stem):

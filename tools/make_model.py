@@ -5,6 +5,7 @@
     tools/make_model.py OUT.gguf --dtype q4_1
     tools/make_model.py OUT --family deepseek_v3 --layers 4 --experts 16 --experts-used 4 --kv-rank 32
     tools/make_model.py OUT --preset 3b                 Llama-3.2-3B's shape, 6.4 GB of bf16
+    tools/make_model.py OUT --preset 70b --sparse       Llama-3.3-70B's shape; headers are real, weights are holes: for `sluice plan`
     tools/make_model.py OUT --script '7>4 4>9 9>9'      greedy output is that chain, whatever came before
     tools/make_model.py --list                          the families, one a line
 
@@ -34,6 +35,7 @@ SPECIAL = ["<|begin|>", "<|pad|>", "<|end|>", "<|im_start|>", "<|im_end|>", "<|s
 TEMPLATE = ("{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|end|>\\n' }}{% endfor %}"
             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 PRESETS = {"3b": dict(hidden=3072, layers=28, heads=24, kv_heads=8, head_dim=128, inner=8192, vocab=128256, tied=True),
+           "70b": dict(hidden=8192, layers=80, heads=64, kv_heads=8, head_dim=128, inner=28672, vocab=128256, context=131072, shards=30),
            "1b": dict(hidden=2048, layers=16, heads=32, kv_heads=8, head_dim=64, inner=8192, vocab=128256, tied=True)}
 # name: bytes a block, values a block, ggml type, safetensors name
 DTYPES = {"f32": (4, 1, 0, "F32"), "f16": (2, 1, 1, "F16"), "bf16": (2, 1, 30, "BF16"), "q4_0": (18, 32, 2, None), "q4_1": (20, 32, 3, None),
@@ -727,6 +729,9 @@ def write_folder(o, folder):
         text += b" " * (-len(text) % 8)
         with open(folder / name, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
+            if o.sparse:
+                file.truncate(8 + len(text) + at)
+                continue
             for tensor in part:
                 write_tensor(o, file, tensor, o.dtype, sources)
     if len(parts) > 1:
@@ -785,6 +790,8 @@ def write_gguf(o, path):
         at += -(-size(tensor.shape, dtype) // ALIGN) * ALIGN
     with open(path, "wb") as file:
         file.write(head + bytes(-len(head) % ALIGN))
+        if o.sparse:
+            return file.truncate(file.tell() + at)
         for tensor, dtype in tensors:
             write_tensor(o, file, tensor, dtype, sources)
             file.write(bytes(-size(tensor.shape, dtype) % ALIGN))
@@ -803,6 +810,7 @@ def options():
     p.add_argument("--dtype", choices=DTYPES, default="bf16")
     p.add_argument("--rope-theta", type=float, default=10000.0)
     p.add_argument("--scale", type=float, default=0.02, help="spread of the weights")
+    p.add_argument("--sparse", action="store_true", help="weights are holes of the file: they read as zeros and take no room")
     p.add_argument("--tied", action="store_true", help="no head of its own")
     p.add_argument("--eos", type=int, nargs="+", default=[2], help="ids in generation_config.json")
     p.add_argument("--script", help="'7>4 4>9': after token 7 comes 4, ..")

@@ -189,7 +189,7 @@ static enum status measure_product(struct bench *bench, struct matrix *matrix, s
     size_t times = 1;
     act_shape(&bench->x, options->inputs, tokens);
     act_shape(&bench->y, options->outputs, tokens);
-    for (int burst = 0; burst < PEAK_BURSTS; burst++)
+    for (int burst = 0; burst < (options->is_brief ? 1 : PEAK_BURSTS); burst++)
         measure_peak(bench);
     for (int round = 0; spent < options->seconds ||
                         (round < ROUNDS_LEAST && spent < ROUNDS_LEAST * options->seconds);
@@ -258,13 +258,16 @@ static enum status measure_all(struct bench *bench, struct error *err) {
         struct matrix matrix = make_matrix(dtype, options->outputs, options->inputs);
         if (options->progress)
             options->progress(out->kernels, measure_name(dtype), d, options->dtype_count);
-        measure_memory(bench);
+        if (!options->is_brief)
+            measure_memory(bench);
         bench->at = 0;
         for (size_t t = 0; t < options->token_count; t++) {
             TRY(measure_product(bench, &matrix, options->tokens[t],
                                 &out->products[out->product_count], err));
             out->product_count++;
         }
+        if (options->is_brief)
+            continue;
         TRY(measure_decode(bench, dtype, &out->decodes[d], err));
         out->decode_count++;
     }
@@ -296,6 +299,8 @@ static enum status find_sizes(const struct measure_options *options, struct size
         sizes.pool_bytes = POOL_BYTES_LEAST;
     if (sizes.pool_bytes > POOL_BYTES_MOST)
         sizes.pool_bytes = POOL_BYTES_MOST;
+    if (options->pool_bytes > 0)
+        sizes.pool_bytes = options->pool_bytes;
     for (size_t d = 0; d < options->dtype_count; d++) {
         enum dtype dtype = options->dtypes[d];
         must(measure_has_products(dtype) && measure_fits(dtype, options->inputs));

@@ -34,7 +34,9 @@ struct measure_options {
     size_t dtype_count;
     const size_t *tokens; /* 1 to MEASURE_TOKENS_MAX */
     size_t token_count;
-    double seconds; /* of a figure */
+    double seconds;    /* of a figure */
+    size_t pool_bytes; /* of the weights that are cycled through; 0: as above */
+    bool is_brief;     /* products alone: no decoding, memory and peak once */
     /* Asked between rounds; NULL: never. */
     bool (*should_stop)(void);
     /* Before each format; NULL: nobody wants to know. */

@@ -6,7 +6,10 @@
 #include "cli/model_name.h"
 #include "cli/options.h"
 #include "job/job.h"
+#include "plan/compute.h"
+#include "plan/precision.h"
 #include "plan/rates.h"
+#include "plan/sibling.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -22,6 +25,8 @@ struct order {
     struct job job;
     bool has_job;
     struct plan plan;
+    struct sibling sibling; /* another form of the model, where one is taken */
+    char reason[PATH_MAX + 160];
     struct job_outcome outcome;
     int code;                  /* of a job that is complete */
     char model_path[PATH_MAX]; /* of a model that was named */
@@ -113,6 +118,15 @@ static enum status open_output(struct order *order, struct error *err) {
 }
 
 static enum status open_job(struct order *order, struct error *err) {
+    struct settings *settings = &order->settings;
+    const char *kept = order->output != NULL && settings->model_asked == NULL
+                           ? output_recall_model(order->output, settings->model)
+                           : NULL;
+    if (kept != NULL) {
+        settings->model_asked = settings->model;
+        settings->model = kept;
+        settings->model_reason = "kept from the first run of this job";
+    }
     TRY(job_open(&order->settings, signals_should_stop, &order->job, err));
     order->has_job = true;
     return SL_OK;
@@ -161,7 +175,7 @@ static enum status probe_drive(struct order *order, struct error *err) {
         SL_RATES_PROBE_SECONDS, order->settings.model);
     TRY(rates_probe(model, &order->settings, SL_RATES_PROBE_SECONDS, signals_should_stop, err));
     rates_decide(model, &order->settings, plan);
-    plan_time(plan);
+    TRY(plan_time(plan, err));
     struct buf text;
     buf_init(&text);
     plan_explain_rate(plan, &text);
@@ -170,6 +184,89 @@ static enum status probe_drive(struct order *order, struct error *err) {
         log_note("%s", text.data);
     buf_release(&text);
     return status;
+}
+
+/* ---- the plan, and with it the form of the model */
+
+/* The plan; first a moment's measurement of a processor that nothing is known of. */
+static enum status make_plan(struct order *order, struct error *err) {
+    struct job *job = &order->job;
+    TRY(job_plan(job, &order->plan, err));
+    if (!compute_wants_measure(&job->settings, &order->plan))
+        return SL_OK;
+    struct error why = {0};
+    enum status status =
+        compute_measure(job->model, &job->settings, &order->plan, signals_should_stop, &why);
+    if (status == SL_ERR_STOPPED)
+        return error_set(err, SL_ERR_STOPPED, "stopped while measuring the processor");
+    if (status != SL_OK) {
+        log_warning("the processor is not measured: %s", why.text);
+        return SL_OK;
+    }
+    return job_plan(job, &order->plan, err);
+}
+
+/* The job anew, with another form of its model. */
+static enum status take_sibling(struct order *order, const char *why, struct error *err) {
+    struct settings *settings = &order->settings;
+    snprintf(order->reason, sizeof order->reason, "%s: %s", why, order->sibling.path);
+    job_close(&order->job);
+    order->has_job = false;
+    if (settings->model_asked == NULL)
+        settings->model_asked = settings->model;
+    settings->model = order->sibling.path;
+    settings->model_reason = order->reason;
+    TRY(open_job(order, err));
+    if (order->output != NULL)
+        TRY(go_on(order, err));
+    return job_look(&order->job, err);
+}
+
+/* --precision 8 or 4 of a model that is published otherwise. */
+static enum status take_asked_form(struct order *order, struct error *err) {
+    struct job *job = &order->job;
+    int bits = precision_asked(&job->settings);
+    if ((bits != 8 && bits != 4) || precision_has(job->model, bits) ||
+        dtype_get(precision_main(job->model))->is_quantised)
+        return SL_OK;
+    TRY(sibling_find(job->model, &job->settings, bits, &order->sibling, err));
+    if (order->sibling.path[0] == '\0')
+        return SL_OK; /* the plan refuses it */
+    return take_sibling(order, "the form that --precision asks for", err);
+}
+
+/* A job that would end after its deadline takes fewer bits, if they are here. A job that goes on
+ * keeps what it has. */
+static enum status meet_deadline(struct order *order, struct error *err) {
+    char why[120];
+    if (order->job.output != NULL ||
+        !precision_is_late(order->job.model, &order->job.settings, &order->plan))
+        return SL_OK;
+    double hours = order->plan.seconds / 3600;
+    for (int bits = 8; bits >= 4; bits -= 4) {
+        struct job *job = &order->job;
+        struct sibling found;
+        bool is_late = order->plan.seconds > job->settings.deadline_hours * 3600;
+        if (!is_late)
+            break;
+        TRY(sibling_find(job->model, &job->settings, bits, &found, err));
+        if (found.path[0] == '\0')
+            continue;
+        order->sibling = found;
+        snprintf(why, sizeof why, "the published form would take %.1f h, and the deadline is %g h",
+                 hours, order->settings.deadline_hours);
+        TRY(take_sibling(order, why, err));
+        TRY(make_plan(order, err));
+    }
+    if (order->settings.model_asked != NULL)
+        return SL_OK;
+    return precision_advise(order->job.model, &order->job.settings, &order->plan, err);
+}
+
+static enum status settle(struct order *order, struct error *err) {
+    TRY(take_asked_form(order, err));
+    TRY(make_plan(order, err));
+    return meet_deadline(order, err);
 }
 
 /* How to go on after a stop. */
@@ -207,7 +304,7 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     TRY(job_look(&order->job, err));
     bool has_work = order->job.totals.count > 0;
     if (has_work) {
-        TRY(job_plan(&order->job, &order->plan, err));
+        TRY(settle(order, err));
         if (order->job.settings.kernels != order->settings.kernels)
             order->plan.kernels_reason = "kept from the first run of this job";
         TRY(note_plan(order, err));
@@ -240,7 +337,7 @@ static enum status plan(int argc, char **argv, struct order *order, struct error
     TRY(model_name_resolve(&order->settings, false, order->model_path, err));
     TRY(open_job(order, err));
     TRY(job_look(&order->job, err));
-    TRY(job_plan(&order->job, &order->plan, err));
+    TRY(settle(order, err));
     struct buf text;
     buf_init(&text);
     if (order->settings.is_json)

@@ -46,6 +46,23 @@ bool option_size(struct str text, uint64_t *bytes) {
     return true;
 }
 
+bool option_flops(struct str text, double *flops) {
+    static const char units[] = "KMGTP";
+    double value;
+    struct str rest;
+    if (!read_decimal(text, &value, &rest) || rest.len > 1)
+        return false;
+    const char *unit = rest.len == 1 && rest.data[0] != '\0' ? strchr(units, rest.data[0]) : NULL;
+    if (rest.len == 1 && unit == NULL)
+        return false;
+    for (const char *at = units; unit != NULL && at <= unit; at++)
+        value *= 1000;
+    if (!(value >= 1 && value <= 1e18))
+        return false;
+    *flops = value;
+    return true;
+}
+
 bool option_duration(struct str text, double *seconds) {
     double value;
     struct str rest;

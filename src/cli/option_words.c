@@ -60,6 +60,7 @@ static void add_value(struct buf *out, const struct option *option,
         add_real(out, *(const double *)place);
         return;
     case OPTION_REAL:
+    case OPTION_FLOPS:
     case OPTION_DURATION:
         add_real(out, *(const double *)place);
         return;

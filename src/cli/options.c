@@ -45,11 +45,14 @@ const struct option option_table[] = {
     {"engine", 0, "NAME", "auto,resident,stream", OPTION_CHOICE, AT(engine), 0, 0, FOR_JOB, false,
      "weights in memory, or read anew for each pass (auto)"},
     {"precision", 0, "NAME", "auto,bf16,8,4", OPTION_CHOICE, AT(precision), 0, 0, FOR_JOB, true,
-     "auto is as published, used unrounded; the others are refused where the model is not "
-     "published "
-     "so, as this version converts nothing (auto)"},
+     "auto is as published, used unrounded, or fewer bits by the deadline; 8 and 4 take a form of "
+     "the model that was fetched, nothing is converted (auto)"},
     {"deadline", 0, "HOURS", NULL, OPTION_REAL, AT(deadline_hours), 0, 1e6, FOR_JOB, false,
-     "when the job should have ended; a hint, without effect in this version (24)"},
+     "a job that would take longer takes a form of the model with fewer bits, if one is here (24)"},
+    {"rate", 0, "SIZE", NULL, OPTION_SIZE, AT(rate), 1, 0x1p50, FOR_JOB, false,
+     "what the drive reads a second, for the plan's sums (from records, or a probe)"},
+    {"flops", 0, "N", NULL, OPTION_FLOPS, AT(flops), 0, 0, FOR_JOB, false,
+     "what the processor computes a second, as 250G or 2T, for the plan's sums (from records)"},
     {"batch", 0, "N", NULL, OPTION_INTEGER, AT(batch), 1, 1e9, FOR_JOB, false,
      "most rows at once (what memory allows)"},
     {"pass-tokens", 0, "N", NULL, OPTION_INTEGER, AT(pass_tokens), 1, 1e6, FOR_JOB, false,
@@ -139,14 +142,19 @@ static const struct option config_option = {
     .help = "a file of these settings, one `name = value` a line; # begins a comment; the command "
             "line wins over it"};
 
-/* SLUICE_HOME, or ~/.cache/sluice; NULL when neither is told. */
-static const char *records_home(void) {
-    static char path[4096];
-    const char *home = getenv("SLUICE_HOME"), *user = getenv("HOME");
-    if (home != NULL && home[0] != '\0')
-        return home;
-    int length = user != NULL ? snprintf(path, sizeof path, "%s/.cache/sluice", user) : -1;
-    return length > 0 && (size_t)length < sizeof path && user[0] == '/' ? path : NULL;
+enum { PATH_ROOM = 4096 };
+
+/* What the variable says with `below` behind it, or the user's ~/.cache/NAME with it, in path; NULL
+ * when neither is told. */
+static const char *cache_folder(const char *variable, const char *name, const char *below,
+                                char path[PATH_ROOM]) {
+    const char *told = getenv(variable), *user = getenv("HOME");
+    int length = -1;
+    if (told != NULL && told[0] != '\0')
+        length = snprintf(path, PATH_ROOM, "%s%s", told, below);
+    else if (user != NULL && user[0] == '/')
+        length = snprintf(path, PATH_ROOM, "%s/.cache/%s%s", user, name, below);
+    return length > 0 && length < PATH_ROOM ? path : NULL;
 }
 
 void options_defaults(struct settings *settings) {
@@ -179,7 +187,9 @@ void options_defaults(struct settings *settings) {
         settings->has_epoch = true;
         settings->epoch = (int64_t)seconds;
     }
-    settings->home = records_home();
+    static char home[PATH_ROOM], hub[PATH_ROOM];
+    settings->home = cache_folder("SLUICE_HOME", "sluice", "", home);
+    settings->hub = cache_folder("HF_HOME", "huggingface", "/hub", hub);
 }
 
 /* ---- values */
@@ -331,6 +341,10 @@ static enum status set_value(const struct option *option, const char *text,
         return set_number(option, text, place, err);
     case OPTION_SIZE:
         return set_size(option, text, place, err);
+    case OPTION_FLOPS:
+        if (!option_flops(str_from(text), place))
+            return wrong(option, text, "operations a second, such as 250G or 2T", err);
+        return SL_OK;
     case OPTION_DURATION:
         if (!option_duration(str_from(text), place))
             return wrong(option, text, "a duration, such as 90s, 30m or 8h", err);

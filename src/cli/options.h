@@ -21,6 +21,7 @@ enum option_kind {
     OPTION_INTEGER,
     OPTION_REAL,
     OPTION_SIZE,
+    OPTION_FLOPS,
     OPTION_DURATION,
     OPTION_SHARD,
     OPTION_TEMPERATURE
@@ -76,6 +77,8 @@ const struct option *options_next(enum command_bit command, size_t *at);
 /* "3G", "512M", "4096", up to SIZE_VALUE_MAX; "90s", "30m", "8h". option_units.c. */
 #define SIZE_VALUE_MAX 0x1p62
 bool option_size(struct str text, uint64_t *bytes);
+/* Operations a second, as "2T" or "250G": powers of 1000. */
+bool option_flops(struct str text, double *flops);
 bool option_duration(struct str text, double *seconds);
 
 #endif

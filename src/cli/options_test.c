@@ -166,6 +166,14 @@ static void sizes_and_durations_have_units(void **state) {
         if (option_size(str_from(wrong[i]), &bytes))
             fail_msg("\"%s\" was taken", wrong[i]);
     }
+    double flops = 0;
+    assert_true(option_flops(STR("2T"), &flops) && flops == 2e12);
+    assert_true(option_flops(STR("1.5G"), &flops) && flops == 1.5e9);
+    assert_true(option_flops(STR("1000"), &flops) && flops == 1000);
+    static const char *const wrong_flops[] = {"",   "T",   "0",    "0.5",  "-1T",
+                                              "2Q", "2TB", "1e12", "2000P"};
+    for (size_t i = 0; i < sizeof wrong_flops / sizeof wrong_flops[0]; i++)
+        assert_false(option_flops(str_from(wrong_flops[i]), &flops));
     double seconds;
     assert_true(option_duration(STR("30m"), &seconds) && seconds == 1800);
     assert_true(option_duration(STR("8h"), &seconds) && seconds == 28800);
@@ -276,8 +284,8 @@ static void help_is_in_two_columns(void **state) {
 static void help_tells_hints_and_what_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "without effect in this version (24)",
-        "verify blocks as they are read; not in this version and refused",
+        "takes a form of the model with fewer bits, if one is here (24)",
+        "8 and 4 take a form of the model that was fetched",
         "the command line wins over it",
     };
     struct buf help;

@@ -75,6 +75,7 @@ static enum status check_context(const struct job *job, struct job_slot *slot, s
     uint64_t wanted = (uint64_t)slot->row.max_tokens;
     slot->look.prompt_tokens = (uint32_t)slot->ids.count;
     slot->look.max_tokens = (uint32_t)(wanted < left ? wanted : left);
+    slot->is_cut = wanted > left;
     slot->look.prefix = prefix_of(&slot->ids);
     slot->look.ignores_eos = slot->row.ignores_eos;
     return SL_OK;
@@ -106,6 +107,7 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
     slot->look = (struct job_row){0};
     slot->load_bytes = 0;
     slot->lack = LACK_NONE;
+    slot->is_cut = false;
     enum status status = rows_file_read(&job->rows, index, &slot->line, err);
     if (status != SL_OK) {
         if (row_init(&slot->row, number, NULL) != SL_OK)
@@ -265,10 +267,24 @@ static void warn_of_long_rows(const struct job *job) {
     buf_release(&budget);
 }
 
+/* What a row shares with others is computed, and its pages taken, once for all of them. */
+static bool get_lengths(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+    const struct job *job = ctx;
+    const struct job_row *looked = &job->looked[index];
+    bool is_row = looked->prompt_tokens > 0;
+    *prompt = is_row ? looked->prompt_tokens - looked->shared_tokens : 0;
+    *answer = looked->max_tokens;
+    must(!is_row || *prompt > 0);
+    return is_row;
+}
+
 enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
+    size_t known = job->too_long;
     for (;;) {
         struct plan_fit fit;
-        enum status status = plan_make(job->model, &job->settings, &job->totals, plan, err);
+        struct plan_rows rows = job->totals;
+        rows.lengths = (struct row_lengths){job, job->rows.count, get_lengths};
+        enum status status = plan_make(job->model, &job->settings, &rows, plan, err);
         if (status == SL_OK)
             break;
         if (status != SL_ERR_ENV ||
@@ -280,7 +296,7 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
         job->fit.tokens_max = fit.tokens_max;
         drop_long_rows(job); /* the longest at least: this comes to an end */
     }
-    if (job->too_long > 0)
+    if (job->too_long > known)
         warn_of_long_rows(job);
     return SL_OK;
 }

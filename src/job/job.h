@@ -91,6 +91,7 @@ struct job_slot {
     struct job_row look;
     enum lack lack;
     uint64_t load_bytes; /* that reading it has taken, about */
+    bool is_cut; /* the answer, to the context */
 };
 void job_slot_init(struct job_slot *slot);
 void job_slot_release(struct job_slot *slot);

@@ -34,7 +34,7 @@ struct seen {
     uint64_t load_bytes;
     bool was_passed_over; /* done, or a long line */
     bool has_news;        /* a member that its looker did not know */
-    bool has_specials, has_lone_surrogates, wants_logprobs;
+    bool has_specials, has_lone_surrogates, wants_logprobs, is_cut;
 };
 
 /* Who looks: one a thread. */
@@ -109,6 +109,7 @@ static enum status keep_seen(struct look *look, struct looker *looker, struct se
     if (seen->blocks == NULL)
         return error_memory(err, blocks * sizeof *seen->blocks, "what rows share");
     alike_hash(looker->slot.ids.items, blocks, seen->blocks);
+    seen->is_cut = looker->slot.is_cut;
     seen->wants_logprobs = row->wants_logprobs;
     seen->top_logprobs = row->wants_logprobs ? (uint32_t)row->top_logprobs : 0;
     return prompt_holds_specials(look->job->model, row, &seen->has_specials, err);
@@ -171,6 +172,7 @@ static enum status take_up(struct look *look, size_t index, struct seen *seen, s
         seen->look.shared_tokens = alike_add(&look->alike, seen->blocks, blocks);
     job->looked[index] = seen->look;
     totals->special_rows += seen->has_specials;
+    totals->cut_rows += seen->is_cut;
     totals->wants_logprobs = totals->wants_logprobs || seen->wants_logprobs;
     if (seen->load_bytes > LOAD_BYTES_LEAST && seen->load_bytes > totals->load_bytes)
         totals->load_bytes = seen->load_bytes;

@@ -8,11 +8,12 @@
  * first look: the plan would no longer hold. */
 #include "job/job.h"
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "job/progress.h"
 #include "job/result.h"
+#include "plan/learn.h"
 #include "plan/pins.h"
-#include "plan/rates.h"
 #include "text/stop.h"
 
 #include <stdio.h>
@@ -48,6 +49,7 @@ struct run {
     struct progress *progress;
     struct result_context context;
     struct progress_state state;
+    struct lessons lessons;
     struct ended ended;
     struct error token_error; /* of a token that could not be kept */
     struct job_slot slot;
@@ -400,6 +402,8 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     run->ended.prompt_tokens += live->prompt_tokens;
     run->ended.completion_tokens += result.count;
     progress_leave(run->progress, live->place, seq->finish == FINISH_STOP);
+    if (!live->row.ignores_eos)
+        lessons_row(&run->lessons, result.count, live->max_tokens);
     live_free(run, live);
     return SL_OK;
 }
@@ -413,12 +417,15 @@ static enum status keep_and_stop(struct run *run, struct error *err) {
 
 static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
+    double start = clock_seconds();
+    size_t rows_in = engine_live(run->engine);
     enum status status = engine_pass(run->engine, run->queue.next < run->queue.count, &report, err);
     if (status == SL_ERR_STOPPED && should_stop(run))
         return keep_and_stop(run, err);
     TRY(status);
     if (output_is_due(run->output))
         TRY(commit(run, err));
+    lessons_pass(&run->lessons, run->plan, &report, rows_in, clock_seconds() - start);
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
     state->rows_live = engine_live(run->engine);
@@ -493,6 +500,10 @@ static enum status make_engine(struct run *run, struct error *err) {
     TRY(backend_cpu_new(&backend, &run->backend, err));
     TRY(make_layout(run, err));
     TRY(make_provider(run, err));
+    double prior[SL_ANSWER_BINS + 1];
+    _Static_assert(SL_ANSWER_BINS == SL_EXPECT_BINS, "the same shares");
+    for (size_t i = 0; i <= SL_ANSWER_BINS; i++)
+        prior[i] = (double)plan->answers.rows[i];
     struct engine_options options = {
         .model = run->job->model,
         .backend = run->backend,
@@ -501,7 +512,8 @@ static enum status make_engine(struct run *run, struct error *err) {
         .limits = {.batch_max = plan->batch,
                    .pass_tokens = plan->pass_tokens,
                    .page_count = plan->page_count,
-                   .window_page_count = plan->window_page_count},
+                   .window_page_count = plan->window_page_count,
+                   .prior = answers_count(&plan->answers) > 0 ? prior : NULL},
         .listener = {run, on_token, on_done, on_layer},
     };
     return engine_new(&options, &run->engine, err);
@@ -557,6 +569,12 @@ static enum status begin_output(struct run *run, struct error *err) {
         status = fingerprint_add(&state, STR("kernels"), str_from(run->plan->kernels), err);
     if (status == SL_OK && run->plan != NULL)
         status = fingerprint_add(&state, STR("precision"), str_from(run->plan->precision), err);
+    if (status == SL_OK && job->settings.model_asked != NULL) { /* output_recall_model */
+        struct str asked = str_last_part(str_from(job->settings.model_asked));
+        status = fingerprint_add(&state, STR("model"), str_from(job->settings.model), err);
+        if (status == SL_OK)
+            status = fingerprint_add(&state, STR("instead of"), asked, err);
+    }
     if (status == SL_OK)
         status = output_begin(run->output, &job->fingerprint, &state, job->rows.count, err);
     fingerprint_release(&state);
@@ -594,7 +612,8 @@ enum status job_run(struct job *job, const struct plan *plan, struct output *out
     if (run.progress != NULL && (status == SL_OK || status == SL_ERR_STOPPED)) {
         enum status told = progress_finish(run.progress, &run.state, status == SL_OK ? err : NULL);
         status = status == SL_OK ? told : status;
-        rates_learn(job->model, &job->settings, plan, progress_decode_rate(run.progress));
+        lessons_keep(&run.lessons, job->model, &job->settings, plan,
+                     progress_decode_rate(run.progress), engine_kv(run.engine));
     }
     *outcome = (struct job_outcome){run.state.rows_done, run.state.rows_failed, status == SL_OK};
     clear_run(&run);

@@ -201,6 +201,15 @@ enum status output_recall(struct output *output, struct settings *settings, stru
     return SL_OK;
 }
 
+const char *output_recall_model(const struct output *output, const char *asked) {
+    const struct str *model = fingerprint_get(&output->state, STR("model"));
+    const struct str *instead_of = fingerprint_get(&output->state, STR("instead of"));
+    if (!output->is_begun || model == NULL || instead_of == NULL)
+        return NULL;
+    struct str name = str_last_part(str_from(asked));
+    return str_equal(*instead_of, name) ? model->data : NULL; /* terminated, as above */
+}
+
 enum status output_check(struct output *output, const struct fingerprint *fingerprint,
                          struct error *err) {
     struct buf text;

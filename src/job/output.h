@@ -27,6 +27,9 @@ bool output_has_journal(const struct output *output); /* that, or output_begin h
 /* What the first run has chosen and a later one keeps: the clock of templates, the kernel set that
  * was `auto`. Nothing for a new job. Texts are the output's. */
 enum status output_recall(struct output *output, struct settings *settings, struct error *err);
+/* The path of the form that the job was begun with instead of the model `asked` (struct settings'
+ * model_asked); NULL: none, or it was begun with another model. Borrowed. */
+const char *output_recall_model(const struct output *output, const char *asked);
 /* SL_ERR_INPUT, with what differs, when the job that is there is another one. */
 enum status output_check(struct output *output, const struct fingerprint *fingerprint,
                          struct error *err);

@@ -2,9 +2,10 @@
  * one JSON object for programs. Decides nothing. */
 #include "plan/plan.h"
 
-#include "base/json.h"
-
 #include <string.h>
+
+/* A memory model that was wrong by more is said to be. */
+#define RATIO_TOLD 1.03
 
 void plan_amount(uint64_t bytes, struct buf *out) {
     static const char units[] = "KMGTPE";
@@ -59,34 +60,98 @@ static void add_batch(const struct plan *plan, struct buf *out) {
         add_amount(out, " - ", plan->resident_bytes, " weights");
     }
     add_amount(out, " - ", plan->activation_bytes, " activations)");
-    add_amount(out, " / ", row_bytes, " KV a row");
-    add_many(out, " (prompt + answer, ", plan->rows.sequence_tokens / count, "token");
+    add_amount(out, " / ", row_bytes, " KV a row (prompt + ");
+    if (plan->rows.answer_tokens == count * plan->rows.longest_answer)
+        buf_printf(out, "%zu", plan->rows.longest_answer);
+    else
+        buf_add(out, STR("answer"));
+    add_many(out, ", ", plan->rows.sequence_tokens / count, "token");
     buf_add(out, STR(" on average)"));
-    if (plan->slab_count > 0 && plan->batch < plan->rows.count && row_bytes > 0)
-        buf_printf(out, " = %.1f average rows", (double)plan->kv_bytes / (double)row_bytes);
+    if (plan->batch < plan->rows.count && row_bytes > 0) {
+        double rows = (double)plan->kv_bytes / (double)row_bytes;
+        buf_printf(out,
+                   " = %.1f rows at their longest, %.1f as long as they are on average while they "
+                   "are in",
+                   rows, rows * (double)plan->rows.pages / (double)plan->life_pages);
+    }
     buf_printf(out, ", bounded by: %s.", plan->batch_reason);
+    if (plan->memory_ratio > RATIO_TOLD)
+        buf_printf(out,
+                   " An earlier run took %.1f %% more memory than such a sum, so that much is left "
+                   "free.",
+                   100 * (plan->memory_ratio - 1));
     if (plan->pinned_blocks == 0)
         return;
     add_amount(out, " What is left keeps ", plan->pinned_bytes, " of weights in memory");
     buf_printf(out, " (%zu of %zu blocks).", plan->pinned_blocks, plan->block_count);
 }
 
+/* "235 GFLOP/s". */
+static void add_flops(double flops, struct buf *out) {
+    static const char units[] = "MGTP";
+    double value = flops / 1e6;
+    size_t unit = 0;
+    while (value >= 999.5 && unit + 2 < sizeof units) {
+        value /= 1000;
+        unit++;
+    }
+    buf_printf(out, "%.3g %cFLOP/s", value, units[unit]);
+}
+
 void plan_explain_rate(const struct plan *plan, struct buf *out) {
-    add_time(plan->seconds, out);
+    bool knows_answers = answers_count(&plan->answers) > 0;
+    if (knows_answers) {
+        add_time(plan->seconds, out);
+        buf_printf(out, " with answers of %.0f %% of their limits (%s), ",
+                   100 * answers_mean(&plan->answers), plan->answers_source);
+    }
+    add_time(plan->at_limit.seconds + plan->load_seconds, out);
     add_amount(out, " if every row runs to its limit (read rate ", plan->read_bytes_per_second,
                "/s, ");
-    buf_printf(out, "%s)", plan->rate_source);
+    buf_printf(out, "%s; processor ", plan->rate_source);
+    add_flops(plan->cost.flops_per_second, out);
+    buf_printf(out, ", %s)", plan->compute_source);
+}
+
+/* What bounds the passes: the drive or the processor. */
+static void add_balance(const struct plan *plan, struct buf *out) {
+    const struct pass_cost *cost = &plan->cost;
+    double rows = plan->likely.rows_in;
+    double read = cost_read_seconds(cost, rows), compute = cost_compute_seconds(cost, rows, rows);
+    if (plan->slab_count == 0)
+        return;
+    buf_printf(out,
+               " Reading takes %.3g s a pass, one token of each of the %.0f rows that are in "
+               "%.3g s of computing.",
+               read, rows, compute);
 }
 
 static void add_hours(const struct plan *plan, struct buf *out) {
-    buf_printf(out, " About %llu pass%s of ", (unsigned long long)plan->passes,
+    const struct simulated *likely = &plan->likely;
+    buf_printf(out, " About %llu pass%s of at most ", (unsigned long long)plan->passes,
                plan->passes == 1 ? "" : "es");
     add_many(out, "", plan->pass_tokens, "token");
     if (plan->slab_count > 0)
         add_amount(out, ", each reading ", plan->pass_bytes, "");
     buf_add(out, STR("; "));
     plan_explain_rate(plan, out);
+    buf_add_char(out, '.');
+    add_balance(plan, out);
+    buf_add(out, STR(" The first answer comes after "));
+    add_time(likely->first_row_seconds + plan->load_seconds, out);
+    if (plan->rows.count > 1) {
+        size_t first = plan->rows.count < SL_FIRST_ROWS ? plan->rows.count : SL_FIRST_ROWS;
+        buf_printf(out, ", %zu of them after ", first);
+        add_time(likely->first_rows_seconds + plan->load_seconds, out);
+    }
     buf_add(out, STR(". "));
+}
+
+static void add_cuts(const struct plan_rows *rows, const struct model *model, struct buf *out) {
+    if (rows->cut_rows > 0)
+        buf_printf(out,
+                   "%zu row%s fewer answer tokens than asked for: the context of %u tokens ends. ",
+                   rows->cut_rows, rows->cut_rows == 1 ? " gets" : "s get", model->config.context);
 }
 
 static void add_specials(const struct plan_rows *rows, struct buf *out) {
@@ -115,64 +180,18 @@ void plan_explain(const struct plan *plan, const struct model *model, struct buf
     add_many(out, ", at most ", plan->rows.answer_tokens, "answer token");
     buf_add(out, STR(". "));
     add_specials(&plan->rows, out);
+    add_cuts(&plan->rows, model, out);
     buf_printf(out, "%s: %s. ", plan->engine, plan->engine_reason);
     add_amount(out, "Budget ", plan->budget_bytes, "");
     buf_printf(out, " (%s); ", plan->budget_source);
     add_batch(plan, out);
     add_hours(plan, out);
+    if (plan->advice[0] != '\0')
+        buf_printf(out, "%s ", plan->advice);
     add_amount(out, "Peak memory ", plan->predicted_peak_bytes, ".");
+    if (model->template != NULL)
+        buf_printf(out, " Chat template: %s.", model->template_source);
     if (plan->note[0] != '\0')
         buf_printf(out, " %s", plan->note);
     buf_add_char(out, '\n');
-}
-
-static void add_text(struct buf *out, const char *name, const char *value) {
-    buf_printf(out, "%s\"%s\": ", out->data[out->len - 1] == '{' ? "" : ", ", name);
-    json_add_string(out, str_from(value));
-}
-
-static void add_count(struct buf *out, const char *name, uint64_t value) {
-    buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
-}
-
-static void add_real(struct buf *out, const char *name, double value) {
-    buf_printf(out, ", \"%s\": ", name);
-    json_add_double(out, value);
-}
-
-void plan_json(const struct plan *plan, const struct model *model, struct buf *out) {
-    buf_add_char(out, '{');
-    if (out->has_failed)
-        return;
-    add_text(out, "model", model->path);
-    add_text(out, "family", model->config.family);
-    add_text(out, "engine", plan->engine);
-    add_text(out, "engine_reason", plan->engine_reason);
-    add_text(out, "precision", plan->precision);
-    add_text(out, "precision_reason", plan->precision_reason);
-    add_text(out, "kernels", plan->kernels);
-    add_text(out, "kernels_reason", plan->kernels_reason);
-    add_count(out, "rows", plan->rows.count);
-    add_count(out, "prompt_tokens", plan->rows.prompt_tokens);
-    add_count(out, "special_rows", plan->rows.special_rows);
-    add_count(out, "budget_bytes", plan->budget_bytes);
-    add_count(out, "base_bytes", plan->base_bytes);
-    add_count(out, "weights_bytes", plan->weights_bytes);
-    add_count(out, "resident_bytes", plan->resident_bytes);
-    add_count(out, "ring_bytes", plan->ring_bytes);
-    add_count(out, "activation_bytes", plan->activation_bytes);
-    add_count(out, "kv_bytes_per_token", plan->kv_bytes_per_token);
-    add_count(out, "kv_bytes", plan->kv_bytes);
-    add_count(out, "pinned_bytes", plan->pinned_bytes);
-    add_count(out, "batch", plan->batch);
-    add_count(out, "pass_tokens", plan->pass_tokens);
-    add_count(out, "passes", plan->passes);
-    add_count(out, "pass_bytes", plan->pass_bytes);
-    add_real(out, "pass_seconds", plan->pass_seconds);
-    add_real(out, "seconds", plan->seconds);
-    add_count(out, "read_bytes_per_second", plan->read_bytes_per_second);
-    add_text(out, "rate_source", plan->rate_source);
-    add_count(out, "predicted_peak_bytes", plan->predicted_peak_bytes);
-    add_count(out, "needed_bytes", plan->needed_bytes);
-    buf_add(out, STR("}\n"));
 }

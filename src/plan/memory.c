@@ -80,8 +80,10 @@ static enum status find_items(struct memory *memory, const struct settings *sett
     for (size_t i = 0; i < count; i++) {
         const struct matrix *matrix = &items[i].matrix;
         is_all_bf16 = is_all_bf16 && matrix->dtype == DTYPE_BF16;
-        if (!role_is_expert(role_of_key(items[i].key))) {
-            memory->values += matrix->rows * matrix->columns;
+        enum role role = role_of_key(items[i].key);
+        if (!role_is_expert(role)) {
+            uint64_t values = (uint64_t)matrix->rows * matrix->columns;
+            *(role == ROLE_HEAD ? &memory->head_values : &memory->values) += values;
             continue;
         }
         expert_values += matrix->rows * matrix->columns;
@@ -133,9 +135,19 @@ void memory_set_rows(struct memory *memory, const struct plan_rows *rows) {
         line += LINE_LOGPROB_BYTES * (uint64_t)(memory->logprobs + 1);
     memory->rows = rows;
     memory->longest_pages = kv_pages_for(rows->longest > 0 ? rows->longest : 1);
+    memory->expected_pages = rows->pages;
     size_t lines = rows->lines > rows->count ? rows->lines : rows->count;
     memory->base_bytes = memory->process_bytes + ALLOWANCE_LINE * lines +
                          line * rows->longest_answer + rows->load_bytes;
+}
+
+void memory_expect(struct memory *memory, double share) {
+    const struct plan_rows *rows = memory->rows;
+    must(share > 0 && share <= 1);
+    uint64_t fewer = (uint64_t)((1 - share) * (double)rows->answer_tokens / SL_PAGE_TOKENS);
+    uint64_t least = rows->prompt_tokens / SL_PAGE_TOKENS + rows->count;
+    least = least < rows->pages ? least : rows->pages;
+    memory->expected_pages = rows->pages > least + fewer ? rows->pages - fewer : least;
 }
 
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count) {
@@ -185,13 +197,11 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
 
 uint64_t memory_pages(const struct memory *memory, size_t batch) {
     const struct plan_rows *rows = memory->rows;
-    if (batch >= rows->count && rows->count > 0)
-        return rows->pages;
     uint64_t count = rows->count > 0 ? rows->count : 1;
-    uint64_t average = (rows->pages + count - 1) / count;
-    uint64_t pages = average * batch;
-    if (pages > rows->pages)
-        pages = rows->pages;
+    uint64_t average = (memory->expected_pages + count - 1) / count;
+    uint64_t pages = batch < count ? average * batch : memory->expected_pages;
+    if (pages > memory->expected_pages)
+        pages = memory->expected_pages;
     return pages > memory->longest_pages ? pages : memory->longest_pages;
 }
 

@@ -36,10 +36,12 @@ struct memory {
     uint64_t scratch_bytes;
     uint64_t page_bytes, window_page_bytes; /* of layers without and with a window; 0: none */
     uint32_t window;
-    size_t longest_pages;                       /* of the longest row */
+    size_t longest_pages;    /* of the longest row */
+    uint64_t expected_pages; /* of all rows, as long as they are on average while they are in */
     struct memory_way ways[SL_MEMORY_WAYS_MAX]; /* block sizes in rising order */
     size_t way_count;
-    uint64_t values;       /* of the matrices that a token is multiplied with: its multiply-adds */
+    /* Of the matrices that a token is multiplied with, its multiply-adds: layers; the head. */
+    uint64_t values, head_values;
     uint64_t expert_bytes; /* of weights that a pass reads only if tokens are routed to them */
 };
 
@@ -52,8 +54,10 @@ struct memory_load {
 enum status memory_init(struct memory *memory, const struct model *model,
                         const struct settings *settings, const struct plan_rows *rows,
                         size_t threads, struct error *err);
-/* Other rows for the same model and settings. */
+/* Other rows for the same model and settings, each as long as its limit allows. */
 void memory_set_rows(struct memory *memory, const struct plan_rows *rows);
+/* Rows that are in have this share of their answers' limits on average, in (0, 1]. */
+void memory_expect(struct memory *memory, double share);
 /* slab_count 0: resident. */
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count);
 /* Step, engine, and what the job keeps for each row that is in. */
@@ -68,7 +72,8 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
 /* Sets page counts and window_page_count for rows that have so many pages in all, and for the
  * longest row in any case. pass_tokens is set already. */
 void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load);
-/* Pages, likewise, of batch rows of this job, and of the longest row in any case. */
+/* Pages, likewise, of batch rows of this job as they are on average, and of the longest row in
+ * any case. */
 uint64_t memory_pages(const struct memory *memory, size_t batch);
 /* What one page more of rows takes on average in all layers. */
 uint64_t memory_page_cost(const struct memory *memory);

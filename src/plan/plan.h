@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "plan/machine.h"
 #include "plan/settings.h"
+#include "plan/simulate.h"
 #include "weights/provider.h"
 
 /* What the rows need; from the job's first look at them. */
@@ -23,13 +24,15 @@ struct plan_rows {
     uint64_t window_pages;    /* likewise of windowed layers, for a row's window at most */
     size_t longest;           /* largest prompt + max_tokens */
     size_t longest_prompt;
-    size_t longest_answer;  /* largest max_tokens */
-    uint64_t answer_tokens; /* sum of max_tokens */
-    bool wants_logprobs;    /* of any row */
-    size_t top_logprobs;    /* the most that a row asks for */
-    uint64_t load_bytes;    /* that reading the largest row takes; 0: next to nothing */
-    size_t special_rows;    /* with special tokens inside their messages' content */
-    bool specials_are_text; /* --content-specials text */
+    size_t longest_answer;      /* largest max_tokens */
+    uint64_t answer_tokens;     /* sum of max_tokens */
+    bool wants_logprobs;        /* of any row */
+    size_t top_logprobs;        /* the most that a row asks for */
+    uint64_t load_bytes;        /* that reading the largest row takes; 0: next to nothing */
+    size_t special_rows;        /* with special tokens inside their messages' content */
+    bool specials_are_text;     /* --content-specials text */
+    size_t cut_rows;            /* whose max_tokens were cut to the context */
+    struct row_lengths lengths; /* of each row; get NULL: all count as alike */
 };
 
 struct plan {
@@ -53,23 +56,36 @@ struct plan {
     uint64_t kv_bytes_per_token; /* while all layers keep it */
     uint64_t kv_bytes_per_row;   /* of an average row */
     uint64_t kv_bytes;
+    uint64_t life_pages;   /* of all rows, as long as they are on average while they are in */
     uint64_t pinned_bytes; /* of blocks that stay in memory beside the ring; plan/pins.h */
     size_t pinned_blocks, block_count;
     enum kv_dtype kv_dtype;
     size_t page_count, window_page_count; /* of layers without and with a window */
     size_t batch, pass_tokens, slab_count;
     uint64_t block_bytes_max; /* for layout_init */
-    uint64_t passes;          /* if every row runs to its limit, about */
     uint64_t pass_bytes;      /* read a pass; 0 resident */
     char batch_reason[80];    /* what bounds the batch */
-    double compute_seconds;   /* of a pass, at an assumed rate of the processor */
-    double pass_seconds, seconds;
+    struct pass_cost cost;
+    bool knows_compute;       /* more than an assumption */
+    char compute_source[120]; /* of its rates: "--flops", "measured in 3 runs of this model", .. */
+    struct answers answers;   /* of earlier jobs of this model; none: every row to its limit */
+    char answers_source[100];
+    size_t row_pages_max;              /* 0: no bound; else a window's */
+    struct simulated crowded;          /* as likely, with as many rows at once as there can be */
+    struct simulated at_limit, likely; /* if every row runs to its limit; as answers tell */
+    uint64_t passes;                   /* likely */
+    double pass_seconds, load_seconds; /* mean; reading resident weights */
+    double seconds;                    /* likely, with load_seconds */
     uint64_t read_bytes_per_second;
+    bool knows_rate;                  /* more than an assumption */
     char rate_source[100];            /* "not measured yet: assumed", ... */
     const struct ring_method *reader; /* NULL: the ring's own choice, as 0 for the next two */
     size_t chunk_bytes, depth;
+    double memory_ratio;  /* real peak over the sum in the latest run, 1 if unknown */
+    uint64_t memory_runs; /* that told it */
     uint64_t predicted_peak_bytes;
     uint64_t needed_bytes; /* the least budget that would do */
+    char advice[600];      /* what would end before the deadline; empty if nothing is to be said */
     char note[320];        /* sampling that the model's files suggest; empty if none */
 };
 
@@ -80,8 +96,8 @@ struct plan {
 enum status plan_make(const struct model *model, const struct settings *settings,
                       const struct plan_rows *rows, struct plan *out, struct error *err);
 
-/* pass_seconds and seconds again, for another read_bytes_per_second. */
-void plan_time(struct plan *plan);
+/* Plays the schedule again, for another read_bytes_per_second. SL_ERR_ENV when memory is out. */
+enum status plan_time(struct plan *plan, struct error *err);
 
 /* Which rows a budget that is too small for the longest one can hold. */
 struct plan_fit {

@@ -16,7 +16,7 @@
 /* A job that reads less than this from the drive does not wait for a probe. */
 #define PROBE_PAYS_BYTES ((uint64_t)32 << 30)
 #define DAY_SECONDS 86400
-#define KEY_BYTES 600
+#define KEY_BYTES (SL_MODEL_KEY_BYTES + SL_DRIVE_NAME_BYTES + 64)
 
 static size_t drives_of(const struct model *model, struct drive_share shares[SL_RING_DRIVES_MAX]) {
     must(model->index.file_count > 0);
@@ -36,16 +36,29 @@ static bool is_auto(const struct settings *settings) {
 
 /* The model by its name and size, not by its path: the same files elsewhere on the drive are as
  * fast. */
+void rates_model_key(const struct model *model, const struct plan *plan,
+                     char key[SL_MODEL_KEY_BYTES]) {
+    struct str name = str_last_part(str_from(model->path));
+    snprintf(key, SL_MODEL_KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels%s%s, %zu threads",
+             STR_ARG(name), (unsigned long long)plan->weights_bytes, plan->precision, plan->kernels,
+             plan->isa ? " on " : "", plan->isa ? plan->isa : "", plan->threads);
+}
+
+void rates_memory_key(const struct model *model, const struct plan *plan,
+                      char key[SL_MEMORY_KEY_BYTES]) {
+    char of_model[SL_MODEL_KEY_BYTES];
+    rates_model_key(model, plan, of_model);
+    snprintf(key, SL_MEMORY_KEY_BYTES, "%s, %s", of_model,
+             plan->slab_count > 0 ? "stream" : "resident");
+}
+
 static void rate_key(const struct model *model, const struct plan *plan,
                      const struct drive_share *shares, size_t count, char key[KEY_BYTES]) {
-    char others[40] = "";
+    char of_model[SL_MODEL_KEY_BYTES], others[40] = "";
     if (count > 1)
         snprintf(others, sizeof others, " and %zu more", count - 1);
-    struct str name = str_last_part(str_from(model->path));
-    snprintf(key, KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels%s%s, %zu threads, drive %s%s",
-             STR_ARG(name), (unsigned long long)plan->weights_bytes, plan->precision, plan->kernels,
-             plan->isa ? " on " : "", plan->isa ? plan->isa : "", plan->threads, shares[0].name,
-             others);
+    rates_model_key(model, plan, of_model);
+    snprintf(key, KEY_BYTES, "%s, drive %s%s", of_model, shares[0].name, others);
 }
 
 static void tell_probe(const struct probe_record *record, char *text, size_t size) {
@@ -97,6 +110,7 @@ void rates_decide(const struct model *model, const struct settings *settings, st
     plan->chunk_bytes = (size_t)settings->chunk_bytes;
     plan->depth = (size_t)settings->depth;
     plan->read_bytes_per_second = ASSUMED_READ_RATE;
+    plan->knows_rate = false;
     snprintf(plan->rate_source, sizeof plan->rate_source, "not measured yet: assumed");
     /* A record may come from a kernel that had io_uring. Chunk and depth belong to the method that
      * they were found for. */
@@ -108,16 +122,23 @@ void rates_decide(const struct model *model, const struct settings *settings, st
         }
     }
     if (has_probe) {
+        plan->knows_rate = true;
         plan->read_bytes_per_second = rate_of_all(settings, shares, count, &unknown);
         tell_probe(&probe, plan->rate_source, sizeof plan->rate_source);
         tell_others(count, unknown, plan->rate_source, sizeof plan->rate_source);
     }
     rate_key(model, plan, shares, count, key);
-    if (settings->home == NULL || !record_get_rate(settings->home, key, &rate))
-        return;
-    plan->read_bytes_per_second = rate.bytes_per_second;
-    snprintf(plan->rate_source, sizeof plan->rate_source, "measured in %llu run%s of this model",
-             (unsigned long long)rate.runs, rate.runs == 1 ? "" : "s");
+    if (settings->rate > 0) {
+        plan->knows_rate = true;
+        plan->read_bytes_per_second = settings->rate;
+        snprintf(plan->rate_source, sizeof plan->rate_source, "--rate");
+    } else if (settings->home != NULL && record_get_rate(settings->home, key, &rate)) {
+        plan->knows_rate = true;
+        plan->read_bytes_per_second = rate.bytes_per_second;
+        snprintf(plan->rate_source, sizeof plan->rate_source,
+                 "measured in %llu run%s of this model", (unsigned long long)rate.runs,
+                 rate.runs == 1 ? "" : "s");
+    }
 }
 
 static bool wants_probe(const struct settings *settings, const struct drive_share *share) {
@@ -130,7 +151,7 @@ bool rates_want_probe(const struct model *model, const struct settings *settings
                       const struct plan *plan) {
     struct drive_share shares[SL_RING_DRIVES_MAX];
     if (plan->slab_count == 0 || settings->home == NULL || !is_auto(settings) ||
-        settings->chunk_bytes > 0 || settings->depth > 0)
+        settings->chunk_bytes > 0 || settings->depth > 0 || settings->rate > 0)
         return false;
     if ((double)plan->pass_bytes * (double)plan->passes < (double)PROBE_PAYS_BYTES)
         return false;
@@ -195,4 +216,47 @@ void rates_learn(const struct model *model, const struct settings *settings,
     record.runs++;
     if (record_put_rate(settings->home, key, &record, &why) != SL_OK)
         log_warning("the rate of this run is not kept: %s", why.text);
+}
+
+/* Jobs with about the same limit: within a factor of two. How long answers are hardly depends on
+ * the precision or the machine. */
+static void answers_key(const struct model *model, const struct plan *plan,
+                        char key[SL_MODEL_KEY_BYTES]) {
+    struct str name = str_last_part(str_from(model->path));
+    uint64_t limit = plan->rows.count > 0 ? plan->rows.answer_tokens / plan->rows.count : 1,
+             top = 1;
+    while (top < limit)
+        top *= 2;
+    snprintf(key, SL_MODEL_KEY_BYTES, "%.*s, %llu bytes, answers of at most %llu tokens",
+             STR_ARG(name), (unsigned long long)plan->weights_bytes, (unsigned long long)top);
+}
+
+void rates_decide_answers(const struct model *model, const struct settings *settings,
+                          struct plan *plan) {
+    char key[SL_MODEL_KEY_BYTES];
+    plan->answers = (struct answers){0};
+    snprintf(plan->answers_source, sizeof plan->answers_source,
+             settings->ignores_eos ? "--ignore-eos" : "no job has told how long answers are");
+    if (settings->home == NULL || settings->ignores_eos)
+        return;
+    answers_key(model, plan, key);
+    if (!record_get_answers(settings->home, key, &plan->answers))
+        return;
+    unsigned long long count = answers_count(&plan->answers);
+    snprintf(plan->answers_source, sizeof plan->answers_source, "%llu row%s of earlier jobs", count,
+             count == 1 ? "" : "s");
+}
+
+void rates_learn_answers(const struct model *model, const struct settings *settings,
+                         const struct plan *plan, const struct answers *seen) {
+    struct answers known = {0};
+    struct error why = {0};
+    char key[SL_MODEL_KEY_BYTES];
+    if (settings->home == NULL || settings->ignores_eos || answers_count(seen) == 0)
+        return;
+    answers_key(model, plan, key);
+    (void)record_get_answers(settings->home, key, &known);
+    answers_merge(&known, seen);
+    if (record_put_answers(settings->home, key, &known, &why) != SL_OK)
+        log_warning("the lengths of these answers are not kept: %s", why.text);
 }

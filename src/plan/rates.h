@@ -1,7 +1,7 @@
 /* Rates: how fast weights come from the drive, from the best that is known, and the reader that
- * goes with it.
+ * goes with it; what the processor does meanwhile (compute.h); how long answers are.
  *
- *   a rate of real runs of this model here  >  a probe of the drive  >  an assumption
+ *   --rate  >  a rate of real runs of this model here  >  a probe of the drive  >  an assumption
  *
  * Reads and writes records (plan/record.h) in settings->home; without a home nothing is known and
  * nothing kept. One thread. */
@@ -28,5 +28,22 @@ enum status rates_probe(const struct model *model, const struct settings *settin
  * SL_RATE_BYTES_LEAST, direct reads, a median decode pass. */
 void rates_learn(const struct model *model, const struct settings *settings,
                  const struct plan *plan, uint64_t bytes_per_second);
+
+/* Fills answers and answers_source, from jobs of this model whose limits were about as high; none
+ * for a job without ends (--ignore-eos). */
+void rates_decide_answers(const struct model *model, const struct settings *settings,
+                          struct plan *plan);
+/* Rows of a job have ended; keeps how long their answers were. */
+void rates_learn_answers(const struct model *model, const struct settings *settings,
+                         const struct plan *plan, const struct answers *seen);
+
+/* What the records of a model go by: its name and size, precision, kernels, threads. */
+#define SL_MODEL_KEY_BYTES 400
+void rates_model_key(const struct model *model, const struct plan *plan,
+                     char key[SL_MODEL_KEY_BYTES]);
+/* The memory model's record: the same for one engine. */
+#define SL_MEMORY_KEY_BYTES (SL_MODEL_KEY_BYTES + 16)
+void rates_memory_key(const struct model *model, const struct plan *plan,
+                      char key[SL_MEMORY_KEY_BYTES]);
 
 #endif

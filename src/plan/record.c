@@ -16,6 +16,8 @@
 
 #define RECORD_BYTES_MAX ((size_t)64 << 10)
 #define RATE_MAX ((uint64_t)1 << 50) /* bytes a second */
+#define FLOPS_MAX 1e18               /* operations a second */
+#define FIXED_SECONDS_MAX 1e4
 
 /* ---- drives */
 
@@ -129,6 +131,34 @@ static bool get_number(const struct json *tree, const char *name, uint64_t most,
     return json_u64(json_get(tree, name), out) && *out <= most;
 }
 
+static bool get_real(const struct json *tree, const char *name, double least, double most,
+                     double *out) {
+    return json_double(json_get(tree, name), out) && *out >= least && *out <= most;
+}
+
+static bool get_runs(const struct json *tree, int64_t *date, uint64_t *runs) {
+    uint64_t seconds;
+    if (!get_number(tree, "date", INT64_MAX, &seconds) ||
+        !get_number(tree, "runs", UINT32_MAX, runs))
+        return false;
+    *date = (int64_t)seconds;
+    return true;
+}
+
+/* A record of a kind; read fills `out` from the object, or says that it is none. */
+static bool get_record(const char *home, const char *kind, const char *key,
+                       bool (*read)(const struct json *tree, void *out), void *out) {
+    struct arena arena;
+    struct buf text;
+    arena_init(&arena);
+    buf_init(&text);
+    const struct json *tree = load(home, kind, "of", key, &arena, &text);
+    bool is_good = tree != NULL && read(tree, out);
+    buf_release(&text);
+    arena_release(&arena);
+    return is_good;
+}
+
 static void begin(struct buf *text, const char *name, const char *key) {
     buf_init(text);
     buf_printf(text, "{\"%s\": ", name);
@@ -137,6 +167,16 @@ static void begin(struct buf *text, const char *name, const char *key) {
 
 static void add_number(struct buf *text, const char *name, uint64_t value) {
     buf_printf(text, ",\n \"%s\": %llu", name, (unsigned long long)value);
+}
+
+static void add_real(struct buf *text, const char *name, double value) {
+    buf_printf(text, ",\n \"%s\": ", name);
+    json_add_double(text, value);
+}
+
+static void add_runs(struct buf *text, int64_t date, uint64_t runs) {
+    add_number(text, "date", (uint64_t)date);
+    add_number(text, "runs", runs);
 }
 
 /* Saves the text, which is released. */
@@ -227,24 +267,17 @@ void record_of_probe(const struct probe *probe, const char *drive, struct probe_
 
 /* ---- rates */
 
-bool record_get_rate(const char *home, const char *key, struct rate_record *out) {
-    struct arena arena;
-    struct buf text;
+static bool read_rate(const struct json *tree, void *out) {
     struct rate_record record = {0};
-    uint64_t date = 0;
-    arena_init(&arena);
-    buf_init(&text);
-    const struct json *tree = load(home, "rates", "of", key, &arena, &text);
-    bool is_good = tree != NULL &&
-                   get_number(tree, "bytes_per_second", RATE_MAX, &record.bytes_per_second) &&
-                   record.bytes_per_second > 0 && get_number(tree, "date", INT64_MAX, &date) &&
-                   get_number(tree, "runs", UINT32_MAX, &record.runs);
-    buf_release(&text);
-    arena_release(&arena);
-    record.date = (int64_t)date;
-    if (is_good)
-        *out = record;
-    return is_good;
+    if (!get_number(tree, "bytes_per_second", RATE_MAX, &record.bytes_per_second) ||
+        record.bytes_per_second == 0 || !get_runs(tree, &record.date, &record.runs))
+        return false;
+    *(struct rate_record *)out = record;
+    return true;
+}
+
+bool record_get_rate(const char *home, const char *key, struct rate_record *out) {
+    return get_record(home, "rates", key, read_rate, out);
 }
 
 enum status record_put_rate(const char *home, const char *key, const struct rate_record *record,
@@ -252,7 +285,91 @@ enum status record_put_rate(const char *home, const char *key, const struct rate
     struct buf text;
     begin(&text, "of", key);
     add_number(&text, "bytes_per_second", record->bytes_per_second);
-    add_number(&text, "date", (uint64_t)record->date);
-    add_number(&text, "runs", record->runs);
+    add_runs(&text, record->date, record->runs);
     return end(&text, home, "rates", key, err);
+}
+
+/* ---- what passes cost the processor */
+
+static const char *const compute_folders[] = {
+    [COMPUTE_OF_RUNS] = "compute", [COMPUTE_OF_PRODUCTS] = "products"};
+
+static bool read_compute(const struct json *tree, void *out) {
+    struct compute_record record = {0};
+    if (!get_real(tree, "flops_per_second", 1, FLOPS_MAX, &record.flops_per_second) ||
+        !get_real(tree, "fixed_seconds", 0, FIXED_SECONDS_MAX, &record.fixed_seconds) ||
+        !get_runs(tree, &record.date, &record.runs))
+        return false;
+    *(struct compute_record *)out = record;
+    return true;
+}
+
+bool record_get_compute(const char *home, enum compute_kind kind, const char *key,
+                        struct compute_record *out) {
+    return get_record(home, compute_folders[kind], key, read_compute, out);
+}
+
+enum status record_put_compute(const char *home, enum compute_kind kind, const char *key,
+                               const struct compute_record *record, struct error *err) {
+    struct buf text;
+    begin(&text, "of", key);
+    add_real(&text, "flops_per_second", record->flops_per_second);
+    add_real(&text, "fixed_seconds", record->fixed_seconds);
+    add_runs(&text, record->date, record->runs);
+    return end(&text, home, compute_folders[kind], key, err);
+}
+
+/* ---- answers */
+
+static bool read_answers(const struct json *tree, void *out) {
+    struct answers answers = {0};
+    const struct json *list = json_get(tree, "rows");
+    if (!json_is(list, JSON_ARRAY) || list->count != SL_ANSWER_BINS + 1)
+        return false;
+    for (size_t i = 0; i <= SL_ANSWER_BINS; i++)
+        if (!json_u64(&list->items[i], &answers.rows[i]) || answers.rows[i] > UINT32_MAX)
+            return false;
+    if (answers_count(&answers) == 0)
+        return false;
+    *(struct answers *)out = answers;
+    return true;
+}
+
+bool record_get_answers(const char *home, const char *key, struct answers *out) {
+    return get_record(home, "answers", key, read_answers, out);
+}
+
+enum status record_put_answers(const char *home, const char *key, const struct answers *answers,
+                               struct error *err) {
+    struct buf text;
+    begin(&text, "of", key);
+    buf_add(&text, STR(",\n \"rows\": ["));
+    for (size_t i = 0; i <= SL_ANSWER_BINS; i++)
+        buf_printf(&text, "%s%llu", i > 0 ? ", " : "", (unsigned long long)answers->rows[i]);
+    buf_add_char(&text, ']');
+    return end(&text, home, "answers", key, err);
+}
+
+/* ---- memory */
+
+static bool read_memory(const struct json *tree, void *out) {
+    struct memory_record record = {0};
+    if (!get_real(tree, "ratio", 0.01, 100, &record.ratio) ||
+        !get_runs(tree, &record.date, &record.runs))
+        return false;
+    *(struct memory_record *)out = record;
+    return true;
+}
+
+bool record_get_memory(const char *home, const char *key, struct memory_record *out) {
+    return get_record(home, "memory", key, read_memory, out);
+}
+
+enum status record_put_memory(const char *home, const char *key, const struct memory_record *record,
+                              struct error *err) {
+    struct buf text;
+    begin(&text, "of", key);
+    add_real(&text, "ratio", record->ratio);
+    add_runs(&text, record->date, record->runs);
+    return end(&text, home, "memory", key, err);
 }

@@ -2,6 +2,10 @@
  *
  *   HOME/probes/DRIVE.json   the best cell of a drive: method, chunk, depth, rates
  *   HOME/rates/MODEL.json    what real runs of a model and precision reached
+ *   HOME/compute/MODEL.json  what their passes cost the processor
+ *   HOME/products/SET.json   what products alone cost it, measured for a moment
+ *   HOME/answers/MODEL.json  how long answers were
+ *   HOME/memory/MODEL.json   how the real peak compared with the planned one
  *
  * DRIVE and MODEL are hashes of the identity that stands inside. A file is replaced as a whole, so
  * concurrent runs cannot tear it; one that cannot be read, or says nonsense, counts as absent: a
@@ -10,6 +14,7 @@
 #define SLUICE_PLAN_RECORD_H
 
 #include "io/probe.h"
+#include "plan/answers.h"
 
 #define SL_DRIVE_NAME_BYTES 200
 
@@ -62,5 +67,33 @@ struct rate_record {
 bool record_get_rate(const char *home, const char *key, struct rate_record *out);
 enum status record_put_rate(const char *home, const char *key, const struct rate_record *record,
                             struct error *err);
+
+/* What a pass costs the processor; see plan/cost.h. */
+struct compute_record {
+    double flops_per_second;
+    double fixed_seconds; /* of a pass; of products: for each value of the weights */
+    int64_t date;
+    uint64_t runs;
+};
+enum compute_kind { COMPUTE_OF_RUNS, COMPUTE_OF_PRODUCTS };
+bool record_get_compute(const char *home, enum compute_kind kind, const char *key,
+                        struct compute_record *out);
+enum status record_put_compute(const char *home, enum compute_kind kind, const char *key,
+                               const struct compute_record *record, struct error *err);
+
+/* False: there is none, or it holds no row. */
+bool record_get_answers(const char *home, const char *key, struct answers *out);
+enum status record_put_answers(const char *home, const char *key, const struct answers *answers,
+                               struct error *err);
+
+/* Real peaks over planned ones. */
+struct memory_record {
+    double ratio; /* of the latest run */
+    int64_t date;
+    uint64_t runs;
+};
+bool record_get_memory(const char *home, const char *key, struct memory_record *out);
+enum status record_put_memory(const char *home, const char *key, const struct memory_record *record,
+                              struct error *err);
 
 #endif

@@ -27,15 +27,20 @@ struct settings {
     const char *engine; /* "auto" "resident" "stream" */
     const char *precision; /* "auto" "bf16" "8" "4" */
     double deadline_hours; /* 24 */
-    int64_t batch;         /* 0: what memory allows */
-    int64_t pass_tokens;   /* 0: auto */
-    int64_t threads;       /* 0: physical cores */
-    const char *kernels;   /* "auto" .. */
-    const char *isa;       /* of the portable set; NULL: the best */
-    const char *kv;        /* "bf16" "f32" */
-    const char *reader;    /* "auto" "pool" "uring" "sync" */
-    uint64_t chunk_bytes;  /* 0: auto */
-    int64_t depth;         /* 0: auto */
+    /* Where another form of the model was taken: the model that was asked for, and why; else NULL.
+     */
+    const char *model_asked, *model_reason;
+    int64_t batch;        /* 0: what memory allows */
+    int64_t pass_tokens;  /* 0: auto */
+    int64_t threads;      /* 0: physical cores */
+    uint64_t rate;        /* bytes read a second; 0: from records */
+    double flops;         /* operations a second; 0: from records */
+    const char *kernels;  /* "auto" .. */
+    const char *isa;      /* of the portable set; NULL: the best */
+    const char *kv;       /* "bf16" "f32" */
+    const char *reader;   /* "auto" "pool" "uring" "sync" */
+    uint64_t chunk_bytes; /* 0: auto */
+    int64_t depth;        /* 0: auto */
     bool has_checksum;
     bool ignores_eos;
     const char *content_specials;     /* "allow" "text" */
@@ -54,12 +59,15 @@ struct settings {
     /* bench: lists and a shape as written */
     const char *dtypes, *token_counts, *shape;
     double measure_seconds; /* of a figure */
-    const char *against; /* verify: a file of answers; NULL: none */
-    const char *batches; /* bench job: a list as written */
-    uint64_t disk_floor_bytes; /* pull: of the cache's drive, to be left free */
-    int64_t downloads;         /* pull: at once */
+    /* From a measurement of this process, where nothing else is known of the processor; 0: none. */
+    double measured_flops, measured_fixed_seconds; /* the latter of each value of the weights */
+    const char *against;                           /* verify: a file of answers; NULL: none */
+    const char *batches;                           /* bench job: a list as written */
+    uint64_t disk_floor_bytes;                     /* pull: of the cache's drive, to be left free */
+    int64_t downloads;                             /* pull: at once */
     /* from the environment, read in cli/ */
     const char *home; /* SLUICE_HOME or ~/.cache/sluice */
+    const char *hub;  /* HF_HOME/hub or ~/.cache/huggingface/hub; NULL: not told */
     bool has_epoch;   /* SOURCE_DATE_EPOCH */
     int64_t epoch;    /* the clock that templates see: that, or the start of the command, so that a
                          row's prompt does not depend on when it is made */

@@ -1,0 +1,71 @@
+/* Lengths of answers as shares of their limits: by hand. */
+#include "plan/answers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+static void shares_fall_into_their_bins(void **state) {
+    (void)state;
+    struct answers answers = {0};
+    answers_add(&answers, 0, 160);   /* nothing at all */
+    answers_add(&answers, 10, 160);  /* the last of the first bin */
+    answers_add(&answers, 11, 160);  /* the first of the second */
+    answers_add(&answers, 159, 160); /* ended by itself just before the limit */
+    answers_add(&answers, 160, 160);
+    answers_add(&answers, 1, 1);
+    assert_int_equal(answers.rows[0], 2);
+    assert_int_equal(answers.rows[1], 1);
+    assert_int_equal(answers.rows[SL_ANSWER_BINS - 1], 1);
+    assert_int_equal(answers.rows[SL_ANSWER_BINS], 2);
+    assert_int_equal(answers_count(&answers), 6);
+}
+
+static void nothing_known_is_the_limit(void **state) {
+    (void)state;
+    const struct answers none = {0};
+    assert_true(answers_mean(&none) == 1);
+    assert_true(answers_life(&none) == 0.5);
+    assert_true(answers_share(&none, 0.3) == 1);
+}
+
+/* Three of four end at 10 % (in the second bin, whose middle is 3/32), one reaches its limit. The
+ * mean is (3 x 3/32 + 1) / 4. A row that is in has E[s^2] / 2 E[s] of its limit on average. */
+static void means_and_quantiles_are_those_of_the_rows(void **state) {
+    (void)state;
+    struct answers answers = {0};
+    for (int i = 0; i < 3; i++)
+        answers_add(&answers, 10, 100);
+    answers_add(&answers, 100, 100);
+    assert_true(fabs(answers_mean(&answers) - (9.0 / 32 + 1) / 4) < 1e-12);
+    assert_true(fabs(answers_life(&answers) - (27.0 / 1024 + 1) / (2 * (9.0 / 32 + 1))) < 1e-12);
+    assert_true(fabs(answers_share(&answers, 0) - 1.0 / 16) < 1e-12);
+    assert_true(fabs(answers_share(&answers, 0.375) - 1.5 / 16) < 1e-12);
+    assert_true(answers_share(&answers, 0.76) == 1);
+    assert_true(answers_share(&answers, 0.999) == 1);
+}
+
+static void old_rows_fade_as_new_ones_come(void **state) {
+    (void)state;
+    struct answers known = {.rows = {[2] = 3000}}, seen = {.rows = {[10] = 2000}};
+    answers_merge(&known, &seen);
+    assert_in_range(answers_count(&known), 4090, 4096);
+    assert_int_equal(known.rows[2], 3000 * 4096 / 5000);
+    for (int i = 0; i < 20; i++)
+        answers_merge(&known, &seen);
+    assert_true(known.rows[2] < 10); /* each time two thirds are left */
+    assert_true(answers_mean(&known) > 0.6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_fall_into_their_bins),
+        cmocka_unit_test(nothing_known_is_the_limit),
+        cmocka_unit_test(means_and_quantiles_are_those_of_the_rows),
+        cmocka_unit_test(old_rows_fade_as_new_ones_come),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

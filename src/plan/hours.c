@@ -1,0 +1,71 @@
+/* Owns how the schedule of a plan is played: with which cost, lengths and expected answers. */
+#include "plan/hours.h"
+
+#include "engine/kv.h"
+
+#include <string.h>
+
+void hours_of_tokens(const struct memory *memory, struct pass_cost *cost) {
+    cost->token_flops = 2.0 * (double)memory->values;
+    cost->logits_flops = 2.0 * (double)memory->head_values;
+}
+
+void hours_of_reads(const struct memory *memory, const struct choice *choice,
+                    struct pass_cost *cost) {
+    const struct mixture *mixture = &memory->model->config.mixture;
+    cost->read_bytes = cost->expert_bytes = cost->expert_share = 0;
+    if (choice->slab_count == 0)
+        return;
+    must(choice->pins.read_bytes <= choice->way->read_bytes);
+    cost->read_bytes = (double)(choice->way->read_bytes - choice->pins.read_bytes);
+    if (mixture->count == 0)
+        return;
+    cost->expert_bytes = (double)memory->expert_bytes;
+    cost->expert_share = (double)mixture->used / mixture->count;
+}
+
+/* Rows of a job whose lengths nobody has told one by one: all alike. */
+static bool get_average(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+    const struct plan_rows *rows = ctx;
+    (void)index;
+    *prompt = (uint32_t)((rows->prompt_tokens + rows->count - 1) / rows->count);
+    *answer = (uint32_t)((rows->answer_tokens + rows->count - 1) / rows->count);
+    return true;
+}
+
+static enum status play(const struct plan *plan, const struct answers *expected, bool ignores_drive,
+                        struct simulated *out, struct error *err) {
+    struct row_lengths alike = {.ctx = &plan->rows, .count = plan->rows.count, .get = get_average};
+    struct simulate_options options = {
+        .rows = plan->rows.lengths.get != NULL ? &plan->rows.lengths : &alike,
+        .row_count = plan->rows.count,
+        .expected = expected,
+        .ignores_drive = ignores_drive,
+        .batch = plan->batch,
+        .pass_tokens = plan->pass_tokens,
+        .page_count = plan->page_count > 0 ? plan->page_count : plan->window_page_count,
+        .row_pages_max = plan->row_pages_max,
+        .cost = &plan->cost,
+    };
+    return simulate(&options, out, err);
+}
+
+enum status plan_time(struct plan *plan, struct error *err) {
+    plan->cost.read_bytes_per_second = (double)plan->read_bytes_per_second;
+    if (plan->rows.count == 0)
+        return SL_OK;
+    const struct answers *expected = answers_count(&plan->answers) > 0 ? &plan->answers : NULL;
+    TRY(play(plan, NULL, false, &plan->at_limit, err));
+    plan->likely = plan->at_limit;
+    if (expected != NULL)
+        TRY(play(plan, expected, false, &plan->likely, err));
+    plan->crowded = plan->likely;
+    if (plan->slab_count > 0)
+        TRY(play(plan, expected, true, &plan->crowded, err));
+    double weights = (double)plan->weights_bytes;
+    plan->load_seconds = plan->slab_count > 0 ? 0 : weights / (double)plan->read_bytes_per_second;
+    plan->passes = plan->likely.passes > 0 ? plan->likely.passes : 1;
+    plan->pass_seconds = plan->likely.seconds / (double)plan->passes;
+    plan->seconds = plan->likely.seconds + plan->load_seconds;
+    return SL_OK;
+}

@@ -1,0 +1,363 @@
+/* Owns the playing of a schedule. Refuses to know what a pass costs (cost.h) or where lengths come
+ * from. What it leaves out: rows that outgrow what they were expected to need, prefixes that rows
+ * share, and the time between passes.
+ *
+ * A decoding row is known by the step at which it ends. A step is a pass in which every decoding
+ * row gets its token; where there are more rows than tokens a pass, a pass is a part of a step. So
+ * the rows in need not be touched in each pass: a heap has the next to end. */
+#include "plan/simulate.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+
+#define PAGE_TOKENS 16.0
+/* A pass of fewer tokens than this share of the slack waits for the drive noticeably, see pace.c.
+ */
+#define WAIT_TOKENS 0.95
+/* Prompts have so much of a pass whatever the drive does: one part in so many, as in sched.c. */
+#define PREFILL_SHARE_LEAST 8.0
+/* Quantiles of answers are spread by the golden ratio: any stretch of rows gets its share of long
+ * and short ones (Weyl's equidistribution). */
+#define GOLDEN 0.6180339887498949
+
+struct entrant {
+    uint32_t prompt, answer, pages;
+};
+
+struct ending {
+    double step;
+    uint32_t tokens, pages;
+};
+
+struct play {
+    const struct simulate_options *options;
+    size_t stride; /* one row in so many is played */
+    size_t places;
+    /* rows that have not entered */
+    size_t shorts[SL_FIRST_ROWS];               /* their indexes, shortest first */
+    size_t short_count, entered, index, passed; /* passed: rows that run, up to index */
+    struct entrant next;
+    bool has_next;
+    /* rows that are in */
+    struct ending *heap; /* [places], the earliest first */
+    size_t heap_count;
+    struct entrant *queue; /* [places], a circle: those whose prompts are not computed */
+    size_t queue_first, queue_count;
+    double prompt_left; /* of the first in the queue */
+    size_t pages_promised;
+    double prompts_waiting; /* tokens of the queue */
+    double kv_tokens, step;
+    double slack;    /* tokens that are computed in the time of the reads */
+    bool has_waited; /* for the drive, in a pass: only then is the slack known */
+    /* what has passed */
+    double passes, seconds, admitted_passes, admitted_seconds;
+    size_t ended, first_count;
+    double waiting_passes, waiting_fill, waiting_rows, row_passes, answer_tokens;
+    struct simulated out;
+};
+
+/* ---- rows */
+
+static bool get_row(const struct play *play, size_t index, uint32_t *prompt, uint32_t *answer) {
+    const struct row_lengths *rows = play->options->rows;
+    return rows->get(rows->ctx, index, prompt, answer) && *prompt > 0 && *answer > 0;
+}
+
+/* The next of the rows to be played from *index on; false at the end. */
+static bool find_row(const struct play *play, size_t *index, size_t *passed, uint32_t *prompt,
+                     uint32_t *answer) {
+    for (; *index < play->options->rows->count; (*index)++) {
+        if (get_row(play, *index, prompt, answer) && (*passed)++ % play->stride == 0)
+            return true;
+    }
+    return false;
+}
+
+static void choose_shorts(struct play *play) {
+    uint64_t lengths[SL_FIRST_ROWS];
+    uint32_t prompt, answer;
+    size_t passed = 0;
+    for (size_t index = 0; find_row(play, &index, &passed, &prompt, &answer); index++) {
+        uint64_t length = (uint64_t)prompt + answer;
+        size_t at = play->short_count;
+        while (at > 0 && length < lengths[at - 1])
+            at--;
+        if (at == SL_FIRST_ROWS)
+            continue;
+        play->short_count += play->short_count < SL_FIRST_ROWS ? 1 : 0;
+        for (size_t to = play->short_count - 1; to > at; to--) {
+            play->shorts[to] = play->shorts[to - 1];
+            lengths[to] = lengths[to - 1];
+        }
+        play->shorts[at] = index;
+        lengths[at] = length;
+    }
+}
+
+static bool is_short(const struct play *play, size_t index) {
+    for (size_t i = 0; i < play->short_count; i++)
+        if (play->shorts[i] == index)
+            return true;
+    return false;
+}
+
+static uint32_t pages_for(const struct play *play, double tokens) {
+    double pages = ceil(tokens / PAGE_TOKENS), most = (double)play->options->row_pages_max;
+    return (uint32_t)(most > 0 && pages > most ? most : pages);
+}
+
+/* Prepares the row that enters next. */
+static void take_next(struct play *play) {
+    const struct answers *expected = play->options->expected;
+    uint32_t prompt = 0, answer = 0;
+    play->has_next = false;
+    if (play->entered < play->short_count) {
+        play->has_next = get_row(play, play->shorts[play->entered], &prompt, &answer);
+    } else {
+        do {
+            play->has_next = find_row(play, &play->index, &play->passed, &prompt, &answer);
+            play->index += play->has_next;
+        } while (play->has_next && is_short(play, play->index - 1));
+    }
+    static const struct answers unknown;
+    double quantile = (double)play->entered * GOLDEN, length = answer;
+    if (expected != NULL)
+        length = ceil(answers_share(expected, quantile - floor(quantile)) * answer);
+    double life = answers_life(expected != NULL ? expected : &unknown);
+    play->next = (struct entrant){
+        .prompt = prompt,
+        .answer = length > 1 ? (uint32_t)length : 1,
+        .pages = pages_for(play, prompt + life * answer),
+    };
+}
+
+/* Tokens that the next pass may have: prompts do not make a pass longer that waits for the drive.
+ */
+static double room_of_pass(const struct play *play) {
+    double most = (double)play->options->pass_tokens, decoding = (double)play->heap_count;
+    double least = decoding + floor(most / PREFILL_SHARE_LEAST);
+    if (!play->has_waited || play->slack <= decoding || play->slack >= most)
+        return most;
+    least = play->slack > least ? play->slack : least;
+    return least < most ? least : most;
+}
+
+/* ---- rows that are in */
+
+static void heap_push(struct play *play, struct ending ending) {
+    size_t at = play->heap_count++;
+    while (at > 0 && ending.step < play->heap[(at - 1) / 2].step) {
+        play->heap[at] = play->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    play->heap[at] = ending;
+}
+
+static void heap_pop(struct play *play) {
+    struct ending last = play->heap[--play->heap_count];
+    size_t at = 0;
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= play->heap_count)
+            break;
+        if (child + 1 < play->heap_count && play->heap[child + 1].step < play->heap[child].step)
+            child++;
+        if (last.step <= play->heap[child].step)
+            break;
+        play->heap[at] = play->heap[child];
+        at = child;
+    }
+    play->heap[at] = last;
+}
+
+static void admit(struct play *play) {
+    const struct simulate_options *options = play->options;
+    double room = room_of_pass(play) - (double)play->heap_count;
+    while (play->has_next) {
+        size_t in = play->heap_count + play->queue_count;
+        if (play->queue_count > 0 && play->prompts_waiting >= room)
+            return;
+        bool has_pages = options->page_count == 0 ||
+                         play->pages_promised + play->next.pages <= options->page_count;
+        if (in == play->places || (in > 0 && !has_pages))
+            return;
+        if (play->queue_count == 0)
+            play->prompt_left = play->next.prompt;
+        play->queue[(play->queue_first + play->queue_count++) % play->places] = play->next;
+        play->pages_promised += play->next.pages;
+        play->prompts_waiting += play->next.prompt;
+        play->entered++;
+        take_next(play);
+    }
+}
+
+static void end_row(struct play *play, uint32_t tokens, uint32_t pages) {
+    play->kv_tokens -= tokens;
+    play->pages_promised -= pages;
+    play->ended++;
+    if (play->ended == 1)
+        play->out.first_row_seconds = play->seconds;
+    if (play->ended == play->first_count)
+        play->out.first_rows_seconds = play->seconds;
+}
+
+/* Rows whose last token is computed. */
+static void end_rows(struct play *play) {
+    while (play->heap_count > 0 && play->heap[0].step <= play->step + 1e-9) {
+        struct ending ending = play->heap[0];
+        heap_pop(play);
+        end_row(play, ending.tokens, ending.pages);
+    }
+}
+
+/* ---- passes */
+
+static void note_most(struct play *play, double rows, double tokens, double grown) {
+    struct simulated *out = &play->out;
+    double pages = (play->kv_tokens + grown) / PAGE_TOKENS + rows / 2;
+    double most = (double)play->options->row_pages_max * rows;
+    pages = most > 0 && pages > most ? most : pages;
+    out->kv_pages_max = pages > out->kv_pages_max ? pages : out->kv_pages_max;
+    if ((size_t)rows > out->rows_in_max)
+        out->rows_in_max = (size_t)rows;
+    if ((size_t)tokens > out->pass_tokens_max)
+        out->pass_tokens_max = (size_t)tokens;
+}
+
+/* So many passes of the rows that are in, all alike, of so many tokens and logits. grown: tokens
+ * that the KV gains meanwhile. */
+static void count_passes(struct play *play, double passes, double tokens, double logits,
+                         double grown) {
+    const struct simulate_options *options = play->options;
+    double rows = (double)(play->heap_count + play->queue_count);
+    double seconds = cost_seconds(options->cost, tokens, logits);
+    note_most(play, rows, tokens, grown);
+    play->has_waited = play->has_waited || tokens < WAIT_TOKENS * play->slack;
+    play->passes += passes;
+    play->seconds += passes * seconds;
+    play->row_passes += passes * rows;
+    if (play->has_next && options->page_count > 0) {
+        double used = play->kv_tokens + grown / 2 + rows * PAGE_TOKENS / 2;
+        double fill = used / ((double)options->page_count * PAGE_TOKENS);
+        play->waiting_fill += passes * (fill < 1 ? fill : 1);
+    }
+    if (play->has_next) {
+        play->waiting_passes += passes;
+        play->waiting_rows += passes * rows;
+        play->admitted_passes = play->passes;
+        play->admitted_seconds = play->seconds;
+    }
+    play->kv_tokens += grown;
+}
+
+/* A pass with prompts in it: decoding rows first, then what has room. */
+static void pass_with_prompts(struct play *play) {
+    double room = room_of_pass(play), decoding = (double)play->heap_count;
+    double decoded = decoding < room ? decoding : room, left = room - decoded, logits = decoded;
+    double prompts = 0;
+    size_t finished = 0, first = play->queue_first;
+    double prompt_left = play->prompt_left;
+    while (finished < play->queue_count && prompt_left <= left) {
+        left -= prompt_left;
+        prompts += prompt_left;
+        logits++;
+        finished++;
+        first = (first + 1) % play->places;
+        prompt_left = finished < play->queue_count ? play->queue[first].prompt : 0;
+    }
+    if (finished < play->queue_count) {
+        prompt_left -= left;
+        prompts += left;
+    }
+    double step = decoding > 0 ? decoded / decoding : 1;
+    count_passes(play, 1, decoded + prompts, logits, decoded + prompts);
+    play->step += step;
+    end_rows(play);
+    for (; finished > 0; finished--) {
+        struct entrant row = play->queue[play->queue_first];
+        play->queue_first = (play->queue_first + 1) % play->places;
+        play->queue_count--;
+        play->answer_tokens += row.answer;
+        if (row.answer == 1) /* its one token comes with the prompt */
+            end_row(play, row.prompt, row.pages);
+        else
+            heap_push(play, (struct ending){play->step + row.answer - 1,
+                                            row.prompt + row.answer - 1, row.pages});
+    }
+    play->prompt_left = prompt_left;
+    play->prompts_waiting -= prompts;
+}
+
+/* Passes of decoding rows alone, until the first of them ends. */
+static void passes_of_decoding(struct play *play) {
+    const struct simulate_options *options = play->options;
+    double rows = (double)play->heap_count, room = (double)options->pass_tokens;
+    double tokens = rows < room ? rows : room;
+    double steps = play->heap[0].step - play->step;
+    double passes = ceil(steps * rows / tokens - 1e-9);
+    passes = passes > 1 ? passes : 1;
+    count_passes(play, passes, tokens, tokens, steps * rows);
+    play->step = play->heap[0].step;
+    end_rows(play);
+}
+
+static void play_all(struct play *play) {
+    take_next(play);
+    for (;;) {
+        admit(play);
+        if (play->queue_count > 0)
+            pass_with_prompts(play);
+        else if (play->heap_count > 0)
+            passes_of_decoding(play);
+        else
+            return;
+    }
+}
+
+static double slack_of(const struct pass_cost *cost) {
+    double each = cost_compute_seconds(cost, 1, 0) - cost->fixed_seconds;
+    double seconds = cost_read_seconds(cost, 1e9) - cost->fixed_seconds;
+    return each > 0 && seconds > 0 ? floor(seconds / each) : 0;
+}
+
+/* While rows wait, each played one stands for stride rows that pass one after the other. */
+static void sum_up(struct play *play) {
+    double more = (double)(play->stride - 1);
+    struct simulated *out = &play->out;
+    out->passes = (uint64_t)(play->passes + more * play->admitted_passes + 0.5);
+    out->seconds = play->seconds + more * play->admitted_seconds;
+    out->answer_tokens = play->answer_tokens * (double)play->options->row_count /
+                         (double)(play->ended > 0 ? play->ended : 1);
+    if (play->waiting_passes > 0) {
+        out->kv_fill = play->waiting_fill / play->waiting_passes;
+        out->rows_in = play->waiting_rows / play->waiting_passes;
+    } else if (play->passes > 0) {
+        out->rows_in = play->row_passes / play->passes;
+    }
+}
+
+enum status simulate(const struct simulate_options *options, struct simulated *out,
+                     struct error *err) {
+    must(options->row_count > 0 && options->batch > 0 && options->pass_tokens > 0);
+    struct play play = {.options = options};
+    play.stride = (options->row_count + SL_SIMULATED_ROWS_MAX - 1) / SL_SIMULATED_ROWS_MAX;
+    size_t played = (options->row_count + play.stride - 1) / play.stride;
+    play.places = options->batch < played ? options->batch : played;
+    play.slack = options->ignores_drive ? 0 : slack_of(options->cost);
+    play.first_count = played < SL_FIRST_ROWS ? played : SL_FIRST_ROWS;
+    play.heap = mem_new(play.places, sizeof *play.heap);
+    play.queue = mem_new(play.places, sizeof *play.queue);
+    enum status status = SL_OK;
+    if (play.heap == NULL || play.queue == NULL) {
+        status = error_memory(err, play.places * sizeof *play.heap, "the schedule");
+    } else {
+        choose_shorts(&play);
+        play_all(&play);
+        sum_up(&play);
+        *out = play.out;
+    }
+    mem_free(play.queue);
+    mem_free(play.heap);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* The schedule of a job in numbers: which rows are in together, how many tokens each pass has, and
+ * so how many passes and seconds all of it takes. Follows the rules of engine/sched.h: the few
+ * shortest rows first, then in order; a row enters when a place is free, the pages that it holds on
+ * average while it is in, and room for its prompt in the next pass; a pass computes one token of
+ * each decoding row, then prompts, oldest first, as far as the drive's time allows.
+ *
+ * Passes that are alike are counted, not played: the work grows with the rows alone. Of a large job
+ * every k-th row is played. Arithmetic only; any thread. */
+#ifndef SLUICE_PLAN_SIMULATE_H
+#define SLUICE_PLAN_SIMULATE_H
+
+#include "plan/answers.h"
+#include "plan/cost.h"
+
+#define SL_SIMULATED_ROWS_MAX 65536u
+#define SL_FIRST_ROWS 8u /* the shortest, which go first */
+
+/* Lengths of the rows of a file, from whoever has looked at them. */
+struct row_lengths {
+    const void *ctx;
+    size_t count; /* of the file */
+    /* Tokens of the index-th row's prompt, and of its answer at most; false: it does not run. */
+    bool (*get)(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer);
+};
+
+struct simulate_options {
+    const struct row_lengths *rows;
+    size_t row_count;               /* that run; at least one */
+    const struct answers *expected; /* NULL: every answer reaches its limit */
+    size_t batch, pass_tokens;
+    size_t page_count;    /* of the layers that bound the rows; 0: nothing does */
+    size_t row_pages_max; /* a row takes no more, as where all layers have a window; 0: no bound */
+    bool ignores_drive;   /* prompts are not held back to the drive's time: the most at once */
+    const struct pass_cost *cost;
+};
+
+struct simulated {
+    uint64_t passes;
+    double seconds;
+    double first_row_seconds;  /* when the first answer is there */
+    double first_rows_seconds; /* and the first SL_FIRST_ROWS, or all */
+    double kv_fill;            /* of the pages, those in use while rows wait: mean; 0: none wait */
+    double rows_in;            /* mean number while rows wait, or of all passes if none do */
+    double answer_tokens;      /* of all rows, as expected */
+    size_t rows_in_max, pass_tokens_max; /* of any pass */
+    double kv_pages_max;                 /* in use at once */
+};
+
+/* SL_ERR_ENV when memory is out. */
+enum status simulate(const struct simulate_options *options, struct simulated *out,
+                     struct error *err);
+
+#endif
