@@ -21,6 +21,15 @@ const struct command command_table[] = {
      "Exit codes: 0 every row has an answer, 1 some rows are errors, 2 wrong usage or input,\n"
      "3 the environment (model unreadable, disk full, no memory), 130 or 143 stopped.\n",
      FOR_RUN, cmd_run},
+    {"score", "score MODEL ROWS -o RESULTS [options]", "how probable given texts are",
+     "Reads {\"context\", \"continuation\"} or {\"prompt\", \"choices\"} a line, and writes the "
+     "sum of\n"
+     "the log probabilities of each continuation, its tokens, whether it is what the model would\n"
+     "have written, and the best choice: as lm-evaluation-harness counts. Nothing is generated, "
+     "and\n"
+     "what contexts have in common is computed once. A job as `run` has it: the same journal,\n"
+     "options of memory and engine, and exit codes.\n",
+     FOR_SCORE, cmd_score},
     {"plan", "plan MODEL ROWS [options]", "say what run would decide, and run nothing",
      "Reads the rows and the headers of the model, and prints engine, memory, batch and time with\n"
      "the sum behind them. Takes the options of run, and refuses what run refuses. Exit code 1: "

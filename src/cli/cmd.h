@@ -19,6 +19,7 @@ extern const struct command command_table[];
 extern const size_t command_count;
 
 int cmd_run(int argc, char **argv);
+int cmd_score(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_probe(int argc, char **argv);

@@ -1,5 +1,6 @@
-/* `run` and `plan`: options, the first look, the plan, and for `run` the job. The output is opened
- * and locked before anything is read, so that a refusal comes at once and costs nothing. */
+/* `run`, `score` and `plan`: options, the first look, the plan, and for the first two the job. The
+ * output is opened and locked before anything is read, so that a refusal comes at once and costs
+ * nothing. */
 #include "cli/cmd.h"
 
 #include "base/log.h"
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* All that `run` and `plan` hold. */
+/* All that they hold. */
 struct order {
     struct settings settings;
     struct buf config_text;
@@ -35,17 +36,18 @@ struct order {
 static enum status read_options(int argc, char **argv, enum command_bit command,
                                 struct order *order, struct error *err) {
     const char *operands[2] = {NULL, NULL};
+    const char *name = command == FOR_RUN ? "run" : command == FOR_SCORE ? "score" : "plan";
     size_t count;
     options_defaults(&order->settings);
     TRY(options_parse(argc, argv, command, &order->settings, operands, 2, &count,
                       &order->config_text, err));
     if (count < 2)
-        return error_set(err, SL_ERR_USAGE, "%s needs a MODEL and a file of ROWS",
-                         command == FOR_RUN ? "run" : "plan");
+        return error_set(err, SL_ERR_USAGE, "%s needs a MODEL and a file of ROWS", name);
     order->settings.model = operands[0];
     order->settings.rows = operands[1];
-    if (command == FOR_RUN && order->settings.output == NULL)
-        return error_set(err, SL_ERR_USAGE, "run needs -o RESULTS, the file for the results");
+    order->settings.scores = order->settings.scores || command == FOR_SCORE;
+    if (command != FOR_PLAN && order->settings.output == NULL)
+        return error_set(err, SL_ERR_USAGE, "%s needs -o RESULTS, the file for the results", name);
     return SL_OK;
 }
 
@@ -284,8 +286,9 @@ static void note_stop(const struct order *order) {
                  order->settings.output, order->settings.overwrites ? " without --overwrite" : "");
 }
 
-static enum status run(int argc, char **argv, struct order *order, struct error *err) {
-    TRY(read_options(argc, argv, FOR_RUN, order, err));
+static enum status run(int argc, char **argv, enum command_bit command, struct order *order,
+                       struct error *err) {
+    TRY(read_options(argc, argv, command, order, err));
     signals_install();
     if (order->settings.time_box_seconds > 0)
         signals_time_box(order->settings.time_box_seconds);
@@ -315,13 +318,12 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     return SL_OK;
 }
 
-int cmd_run(int argc, char **argv) {
-    if (cmd_help_wanted(argc, argv, "run"))
-        return cmd_end(0);
+/* A job, from its command line to the exit code. */
+static int run_job(int argc, char **argv, enum command_bit command) {
     struct order order = {0};
     struct error err = {0};
     buf_init(&order.config_text);
-    enum status status = run(argc, argv, &order, &err);
+    enum status status = run(argc, argv, command, &order, &err);
     bool is_stopped = status == SL_ERR_STOPPED && err.text[0] != '\0';
     if (is_stopped && order.output != NULL)
         note_stop(&order);
@@ -330,6 +332,14 @@ int cmd_run(int argc, char **argv) {
                                  : order.code;
     clear(&order);
     return code;
+}
+
+int cmd_run(int argc, char **argv) {
+    return cmd_help_wanted(argc, argv, "run") ? cmd_end(0) : run_job(argc, argv, FOR_RUN);
+}
+
+int cmd_score(int argc, char **argv) {
+    return cmd_help_wanted(argc, argv, "score") ? cmd_end(0) : run_job(argc, argv, FOR_SCORE);
 }
 
 static enum status plan(int argc, char **argv, struct order *order, struct error *err) {

@@ -42,7 +42,7 @@ static int help_on(const char *name) {
 }
 
 static int refuse(const char *name) {
-    static const char *const later[] = {"score", "pack", "serve"};
+    static const char *const later[] = {"pack", "serve"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (strcmp(later[i], name) == 0) {
             log_error("%s is not in this version: sluice --help lists what there is", name);

@@ -12,8 +12,10 @@
 #include <string.h>
 
 /* Whatever begins jobs takes what decides how they go; results and metrics are those of one job. */
-#define FOR_ONE_JOB (FOR_RUN | FOR_PLAN)
-#define FOR_JOB (FOR_ONE_JOB | FOR_VERIFY | FOR_BENCH_JOB)
+#define FOR_ONE_ANSWER (FOR_RUN | FOR_PLAN)
+#define FOR_ONE_JOB (FOR_ONE_ANSWER | FOR_SCORE)
+#define FOR_ANSWERS (FOR_ONE_ANSWER | FOR_VERIFY | FOR_BENCH_JOB) /* not what scores texts */
+#define FOR_JOB (FOR_ANSWERS | FOR_SCORE)
 #define FOR_ROWS (FOR_JOB | FOR_RENDER)
 #define AT(member) offsetof(struct settings, member)
 #define INTEGER_MAX 9e18
@@ -24,21 +26,22 @@ const struct option option_table[] = {
      "where the results go; - is standard output"},
     {"overwrite", 0, NULL, NULL, OPTION_FLAG, AT(overwrites), 0, 0, FOR_ONE_JOB, false,
      "start again over old results; without it an unfinished job goes on"},
-    {"max-tokens", 0, "N", NULL, OPTION_INTEGER, AT(max_tokens), 1, INTEGER_MAX, FOR_ROWS, true,
+    {"max-tokens", 0, "N", NULL, OPTION_INTEGER, AT(max_tokens), 1, INTEGER_MAX,
+     FOR_ANSWERS | FOR_RENDER, true,
      "most tokens of an answer; a row's own value wins, here and in the next five (512)"},
-    {"temperature", 0, "T", NULL, OPTION_TEMPERATURE, AT(temperature), 0, 1000, FOR_JOB, true,
+    {"temperature", 0, "T", NULL, OPTION_TEMPERATURE, AT(temperature), 0, 1000, FOR_ANSWERS, true,
      "0 is greedy; `model` takes what the model's files suggest (0)"},
-    {"top-p", 0, "P", NULL, OPTION_REAL, AT(top_p), 0, 1, FOR_JOB, true,
+    {"top-p", 0, "P", NULL, OPTION_REAL, AT(top_p), 0, 1, FOR_ANSWERS, true,
      "sample among the most probable tokens that together have P (1: off)"},
-    {"top-k", 0, "K", NULL, OPTION_INTEGER, AT(top_k), 0, INTEGER_MAX, FOR_JOB, true,
+    {"top-k", 0, "K", NULL, OPTION_INTEGER, AT(top_k), 0, INTEGER_MAX, FOR_ANSWERS, true,
      "sample among the K most probable tokens (0: off)"},
-    {"min-p", 0, "P", NULL, OPTION_REAL, AT(min_p), 0, 1, FOR_JOB, true,
+    {"min-p", 0, "P", NULL, OPTION_REAL, AT(min_p), 0, 1, FOR_ANSWERS, true,
      "sample among tokens at least P times as probable as the best (0: off)"},
-    {"seed", 0, "N", NULL, OPTION_INTEGER, AT(seed), 0, INTEGER_MAX, FOR_JOB, true,
+    {"seed", 0, "N", NULL, OPTION_INTEGER, AT(seed), 0, INTEGER_MAX, FOR_ANSWERS, true,
      "of the sampling (0)"},
-    {"stop", 0, "TEXT", NULL, OPTION_TEXTS, AT(stops), 0, 0, FOR_JOB, true,
+    {"stop", 0, "TEXT", NULL, OPTION_TEXTS, AT(stops), 0, 0, FOR_ANSWERS, true,
      "ends an answer and is cut from it; may be given again, up to 64 times"},
-    {"system", 0, "TEXT", NULL, OPTION_TEXT, AT(system), 0, 0, FOR_ROWS, true,
+    {"system", 0, "TEXT", NULL, OPTION_TEXT, AT(system), 0, 0, FOR_ANSWERS | FOR_RENDER, true,
      "system message for rows that have none"},
     {"memory", 0, "SIZE", NULL, OPTION_SIZE, AT(memory_bytes), 1, SIZE_VALUE_MAX, FOR_JOB, false,
      "hard limit for the process, as 3G, 512M or bytes (85 % of what is free)"},
@@ -90,10 +93,10 @@ const struct option option_table[] = {
      "reads in flight (auto)"},
     {"checksum", 0, NULL, NULL, OPTION_FLAG, AT(has_checksum), 0, 0, FOR_JOB, false,
      "verify weights as they are read, by checksums recorded when they first were"},
-    {"ignore-eos", 0, NULL, NULL, OPTION_FLAG, AT(ignores_eos), 0, 0, FOR_JOB, true,
+    {"ignore-eos", 0, NULL, NULL, OPTION_FLAG, AT(ignores_eos), 0, 0, FOR_ANSWERS, true,
      "an end-of-text token does not end a row; for measuring"},
     {"content-specials", 0, "NAME", "allow,text", OPTION_CHOICE, AT(content_specials), 0, 0,
-     FOR_ROWS, true,
+     FOR_ANSWERS | FOR_RENDER, true,
      "special tokens written inside a message: they count as such, or are plain text (allow)"},
     {"time-box", 0, "DURATION", NULL, OPTION_DURATION, AT(time_box_seconds), 0, 0, FOR_JOB, false,
      "stop cleanly after 90s, 30m or 8h"},
@@ -101,9 +104,9 @@ const struct option option_table[] = {
      "the first N rows alone"},
     {"shard", 0, "I/N", NULL, OPTION_SHARD, AT(shard_index), 0, 0, FOR_ROWS, true,
      "the I-th of N interleaved parts of the rows"},
-    {"token-ids", 0, NULL, NULL, OPTION_FLAG, AT(wants_token_ids), 0, 0, FOR_ONE_JOB, true,
+    {"token-ids", 0, NULL, NULL, OPTION_FLAG, AT(wants_token_ids), 0, 0, FOR_ONE_ANSWER, true,
      "add the token ids to every result"},
-    {"logprobs", 0, "N", NULL, OPTION_INTEGER, AT(logprobs), 0, 20, FOR_JOB, true,
+    {"logprobs", 0, "N", NULL, OPTION_INTEGER, AT(logprobs), 0, 20, FOR_ANSWERS, true,
      "add log probabilities and the N best tokens to every result, N up to 20 (off)"},
     {"order", 0, "NAME", "input,completion", OPTION_CHOICE, AT(order), 0, 0, FOR_ONE_JOB, true,
      "order of the results at the end (input)"},
@@ -112,12 +115,14 @@ const struct option option_table[] = {
     {"metrics", 0, "FILE", NULL, OPTION_TEXT, AT(metrics), 0, 0, FOR_ONE_JOB, false,
      "one JSON object a pass, and a summary"},
     {"disk-floor", 0, "SIZE", NULL, OPTION_SIZE, AT(disk_floor_bytes), 0, SIZE_VALUE_MAX,
-     FOR_PULL | FOR_RUN, false,
+     FOR_PULL | FOR_RUN | FOR_SCORE, false,
      "room that a download leaves free on the drive of the models, 0 for none (20G)"},
     {"downloads", 0, "N", NULL, OPTION_INTEGER, AT(downloads), 1, 16, FOR_PULL, false,
      "files downloaded at once (4)"},
     {"progress", 0, "NAME", "auto,line,log,none", OPTION_CHOICE, AT(progress), 0, 0, FOR_PULL,
      false, "a line on a terminal, a log line a minute otherwise (auto)"},
+    {"score", 0, NULL, NULL, OPTION_FLAG, AT(scores), 0, 0, FOR_PLAN, false,
+     "what `score` would decide instead of `run`"},
     {"json", 0, NULL, NULL, OPTION_FLAG, AT(is_json), 0, 0,
      FOR_PLAN | FOR_SHOW | FOR_BENCH | FOR_PROBE | FOR_LIST, false, "JSON instead of text"},
     {"against", 0, "FILE", NULL, OPTION_TEXT, AT(against), 0, 0, FOR_VERIFY, false,

@@ -40,7 +40,8 @@ enum command_bit {
     FOR_LIST = 256,
     FOR_VERIFY = 512,
     FOR_BENCH_JOB = 1024,
-    FOR_REPORT = 2048
+    FOR_REPORT = 2048,
+    FOR_SCORE = 4096
 };
 
 struct option {

@@ -5,6 +5,9 @@
  *                -- kept; listener.token says a stop text is complete --> STOP
  *                -- kept; the answer has max_tokens --> LENGTH
  *
+ * A row that is scored picks nothing: each of its columns adds the log probability of the token
+ * that follows, and after the last one it ends with LENGTH.
+ *
  * So a stop id that comes as the last allowed token is a STOP (CASES 05). Refuses text, files and
  * decisions about admission: sched.c counts, the caller decides who comes next. */
 #include "engine/engine.h"
@@ -34,11 +37,6 @@ struct engine {
     bool has_failed;            /* a pass has: what it was to compute is not there */
 };
 
-/* Tokens with logits in one pass. */
-static size_t engine_logits_max(const struct sched_limits *limits) {
-    return limits->batch_max < limits->pass_tokens ? limits->batch_max : limits->pass_tokens;
-}
-
 static size_t engine_samplers(size_t threads) {
     return threads < ENGINE_SAMPLERS_MAX ? threads : ENGINE_SAMPLERS_MAX;
 }
@@ -50,7 +48,7 @@ uint64_t engine_page_bytes(size_t page_count) {
 uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits,
                       size_t threads) {
     uint64_t sum = sizeof(struct engine);
-    sum += pass_bytes(limits->pass_tokens, engine_logits_max(limits));
+    sum += pass_bytes(limits->pass_tokens, sched_logits_max(limits));
     sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
     sum += engine_page_bytes(limits->page_count) + engine_page_bytes(limits->window_page_count);
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
@@ -81,7 +79,7 @@ static enum status engine_fill(struct engine *engine, const struct engine_option
         .backend = options->backend,
         .provider = options->provider,
         .tokens_max = limits.pass_tokens,
-        .logits_max = engine_logits_max(&limits),
+        .logits_max = sched_logits_max(&limits),
     };
     TRY(kv_init(&engine->kv, &model->config, options->kv_dtype, page_counts, err));
     TRY(sched_init(&engine->sched, &limits, err));
@@ -145,6 +143,8 @@ enum status engine_admit(struct engine *engine, const struct seq_request *reques
         must(request->prompt[i] < engine->model->config.vocabulary); /* the caller refuses rows */
     for (size_t i = 0; i < request->answer_count; i++)
         must(request->answer[i] < engine->model->config.vocabulary);
+    must(request->score_first == 0 ||
+         (request->target < engine->model->config.vocabulary && engine->sched.limits.scores));
     TRY(seq_new(request, &seq, err));
     seq->chain.kind =
         rope_is_long(&engine->model->config.rope, seq->prompt_count + seq->max_tokens);
@@ -161,11 +161,17 @@ const struct kv *engine_kv(const struct engine *engine) {
 }
 
 static bool engine_needs_logits(const struct seq *seq) {
-    return seq->sampling.temperature > 0 || seq->wants_logprobs;
+    return seq->sampling.temperature > 0 || seq->wants_logprobs || seq->score_next > 0;
+}
+
+/* The token behind that of a column, which is scored. */
+static uint32_t engine_target(const struct pass *pass, size_t column) {
+    size_t position = pass->kv_tokens[pass->logit_columns[column]].position;
+    return pass->logit_seqs[column]->tokens[position + 1];
 }
 
 /* The next token of the row whose logits are that column, into pass.best, which holds the best one;
- * and its logprobs. */
+ * and its logprobs. Of a row that is scored the log probability of the token that it has. */
 static void engine_choose(struct engine *engine, size_t column, struct sample_scratch *scratch) {
     struct seq *seq = engine->pass.logit_seqs[column];
     const float *values = act_at(&engine->step->logits, 0, column);
@@ -173,6 +179,11 @@ static void engine_choose(struct engine *engine, size_t column, struct sample_sc
     must(answer_count < seq->max_tokens);
     for (size_t i = 0; i < scratch->vocabulary; i++)
         scratch->logits[i] = values[i * SL_LANES];
+    if (seq->score_next > 0) {
+        sample_logprobs(scratch, engine_target(&engine->pass, column), &engine->pass.scores[column],
+                        NULL, 0);
+        return;
+    }
     uint32_t id = engine->pass.best[column];
     if (seq->sampling.temperature > 0)
         id = sample_pick(scratch, &seq->sampling, seq->key, seq->token_count);
@@ -211,6 +222,17 @@ static enum status engine_finish(struct engine *engine, struct seq *seq, enum fi
     return status;
 }
 
+/* Adds the score of that column to its row; *has_ended tells whether it was the last. */
+static enum status engine_add_score(struct engine *engine, size_t column, bool *has_ended,
+                                    struct error *err) {
+    struct seq *seq = engine->pass.logit_seqs[column];
+    uint32_t target = engine_target(&engine->pass, column);
+    seq->score_sum += (double)engine->pass.scores[column];
+    seq->is_greedy = seq->is_greedy && engine->pass.best[column] == target;
+    *has_ended = seq->score_next++ == seq->prompt_count;
+    return *has_ended ? engine_finish(engine, seq, FINISH_LENGTH, err) : SL_OK;
+}
+
 /* Gives the row of that column its next token; *has_ended tells whether it left. */
 static enum status engine_push(struct engine *engine, size_t column, bool *has_ended,
                                struct error *err) {
@@ -237,7 +259,8 @@ static bool engine_is_last(const struct engine *engine) {
     size_t ending = 0;
     for (size_t i = 0; i < sched->pick_count; i++) {
         const struct sched_pick *pick = &sched->picks[i];
-        ending += pick->wants_logits && seq_answer_count(pick->seq) + 1 == pick->seq->max_tokens;
+        bool is_all = pick->first + pick->count == pick->seq->token_count;
+        ending += is_all && seq_answer_count(pick->seq) + 1 == pick->seq->max_tokens;
     }
     return ending == sched->inside_count;
 }
@@ -284,9 +307,10 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
     if (engine_pass_needs_logits(engine))
         team_run(engine->backend->team, engine_choose_some, engine, engine->sampler_count);
     for (size_t i = 0; i < engine->pass.logit_count; i++) {
-        bool has_ended;
-        TRY(engine_push(engine, i, &has_ended, err));
-        report->new_tokens++;
+        bool has_ended, is_scored = engine->pass.logit_seqs[i]->score_next > 0;
+        TRY(is_scored ? engine_add_score(engine, i, &has_ended, err)
+                      : engine_push(engine, i, &has_ended, err));
+        report->new_tokens += !is_scored;
         report->rows_done += has_ended;
     }
     report->seconds = clock_seconds() - begin;

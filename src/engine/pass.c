@@ -13,9 +13,10 @@ enum status pass_init(struct pass *pass, size_t tokens_max, size_t logits_max, s
     pass->kv_tokens = mem_new(tokens_max, sizeof *pass->kv_tokens);
     pass->logit_columns = mem_new(logits_max, sizeof *pass->logit_columns);
     pass->best = mem_new(logits_max, sizeof *pass->best);
+    pass->scores = mem_new(logits_max, sizeof *pass->scores);
     pass->logit_seqs = mem_new(logits_max, sizeof *pass->logit_seqs);
     if (pass->ids == NULL || pass->kv_tokens == NULL || pass->logit_columns == NULL ||
-        pass->best == NULL || pass->logit_seqs == NULL) {
+        pass->best == NULL || pass->scores == NULL || pass->logit_seqs == NULL) {
         pass_release(pass);
         return error_memory(err, tokens_max * sizeof *pass->kv_tokens, "the tokens of a pass");
     }
@@ -31,6 +32,7 @@ void pass_release(struct pass *pass) {
     mem_free(pass->kv_tokens);
     mem_free(pass->logit_columns);
     mem_free(pass->best);
+    mem_free(pass->scores);
     mem_free(pass->logit_seqs);
     *pass = (struct pass){0};
 }
@@ -38,8 +40,8 @@ void pass_release(struct pass *pass) {
 uint64_t pass_bytes(size_t tokens_max, size_t logits_max) {
     struct pass pass;
     return (uint64_t)tokens_max * (sizeof *pass.ids + sizeof *pass.kv_tokens) +
-           (uint64_t)logits_max *
-               (sizeof *pass.logit_columns + sizeof *pass.best + sizeof *pass.logit_seqs);
+           (uint64_t)logits_max * (sizeof *pass.logit_columns + sizeof *pass.best +
+                                   sizeof *pass.scores + sizeof *pass.logit_seqs);
 }
 
 /* Lays out the tokens of one pick, in the order of the row. */
@@ -60,11 +62,11 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
             .window_pages = seq->pages[KV_WINDOW].numbers,
         };
     }
-    if (!pick->wants_logits)
-        return;
-    must(pass->logit_count < pass->logits_max);
-    pass->logit_columns[pass->logit_count] = (uint32_t)(pass->tokens - 1);
-    pass->logit_seqs[pass->logit_count++] = seq;
+    must(pick->logits <= pass->logits_max - pass->logit_count);
+    for (size_t i = pick->logits; i > 0; i--) {
+        pass->logit_columns[pass->logit_count] = (uint32_t)(pass->tokens - i);
+        pass->logit_seqs[pass->logit_count++] = seq;
+    }
 }
 
 /* A layer's router, then each expert that tokens were routed to, in rising order. */

@@ -11,6 +11,7 @@ struct pass {
     struct kv_token *kv_tokens;
     uint32_t *logit_columns; /* [logits_max] */
     uint32_t *best;          /* argmax of each column of logits */
+    float *scores;           /* of columns that score a token, its log probability */
     size_t tokens, logit_count;
     struct seq **logit_seqs; /* whose column it is */
     size_t tokens_max, logits_max;

@@ -123,7 +123,7 @@ static uint64_t name_of(const struct seq *seq) {
 
 /* Follows the row's tokens from its chain on, into path; returns how many blocks there are. */
 static size_t follow(struct prefix *prefix, const struct seq *seq) {
-    size_t had = seq->chain.count, end = (seq->token_count - 1) / SL_PAGE_TOKENS, count = 0;
+    size_t had = seq->chain.count, end = seq_shareable(seq) / SL_PAGE_TOKENS, count = 0;
     uint64_t name = name_of(seq);
     while (had + count < end) {
         struct prefix_key key = key_at(seq, name, had + count);

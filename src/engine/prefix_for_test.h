@@ -68,7 +68,7 @@ static inline void run_picks(struct rig *rig, uint32_t token) {
         struct sched_pick *pick = &rig->sched.picks[i];
         assert_true(seq_take_pages(pick->seq, &rig->kv, pick->first + pick->count));
         pick->seq->computed += pick->count;
-        if (pick->wants_logits) {
+        if (pick->logits > 0) {
             pick->seq->tokens[pick->seq->token_count++] = token;
             sched_grow(&rig->sched, pick->seq);
         }

@@ -97,6 +97,12 @@ static bool can_keep(const struct sched_limits *limits, const struct promise *pr
                                    set_aside <= limits->window_page_count - promise->window);
 }
 
+size_t sched_logits_max(const struct sched_limits *limits) {
+    if (limits->scores)
+        return (limits->pass_tokens + 1) / 2;
+    return smaller(limits->batch_max, limits->pass_tokens);
+}
+
 size_t sched_pages_set_aside(size_t pass_tokens) {
     return kv_pages_for(pass_tokens - 1);
 }
@@ -342,6 +348,7 @@ static void suspend_last(struct sched *sched, struct kv *kv) {
     struct seq *seq = sched->rows[--sched->live_count];
     must(sched->live_count >= sched->protected_count);
     sched->chosen_tokens -= seq->chosen;
+    sched->chosen_logits -= seq_logits(seq, seq->computed + seq->chosen);
     sched->suspensions++;
     sched->tokens_given_up += seq->computed;
     sched->again_lately += (double)seq->computed;
@@ -363,13 +370,21 @@ static size_t count_with_pages(const struct seq *seq, const struct kv *kv, size_
     return count;
 }
 
+/* Tokens of the row, at most `count`, whose logits this pass has room for. */
+static size_t count_with_logits(const struct sched *sched, const struct seq *seq, size_t count) {
+    size_t wanted = seq_logits(seq, seq->computed + count);
+    size_t left = sched_logits_max(&sched->limits) - sched->chosen_logits;
+    return wanted > left ? count - (wanted - left) : count;
+}
+
 /* Chooses tokens of the index-th row, `most` or fewer, and takes their pages. Where there are pages
  * for none and it takes_pages, the last rows make room; none are chosen of the last itself when it
  * lacks them: it waits. */
 static void choose(struct sched *sched, struct kv *kv, size_t index, size_t most,
                    bool takes_pages) {
     struct seq *seq = sched->rows[index];
-    size_t count = smaller(pending(seq), most), chosen = count_with_pages(seq, kv, count);
+    size_t count = count_with_logits(sched, seq, smaller(pending(seq), most));
+    size_t chosen = count_with_pages(seq, kv, count);
     while (takes_pages && count > 0 && chosen == 0 && sched->live_count > index + 1) {
         suspend_last(sched, kv);
         chosen = count_with_pages(seq, kv, count);
@@ -377,6 +392,7 @@ static void choose(struct sched *sched, struct kv *kv, size_t index, size_t most
     if (chosen > 0)
         must(seq_take_pages(seq, kv, seq->computed + chosen));
     sched->chosen_tokens += chosen;
+    sched->chosen_logits += seq_logits(seq, seq->computed + chosen);
     seq->chosen = chosen;
 }
 
@@ -416,7 +432,7 @@ static void mark_turns(struct sched *sched, size_t begin) {
  * is computed in this pass. */
 static void choose_all(struct sched *sched, struct kv *kv) {
     size_t most = sched->limits.pass_tokens;
-    sched->chosen_tokens = 0;
+    sched->chosen_tokens = sched->chosen_logits = 0;
     for (size_t i = 0; i < sched->live_count; i++) /* the last may go meanwhile */
         if (sched->rows[i]->has_turn)
             choose(sched, kv, i, 1, true);
@@ -436,7 +452,7 @@ static void add_pick(struct sched *sched, struct seq *seq) {
         (struct sched_pick){.seq = seq,
                             .first = seq->computed,
                             .count = seq->chosen,
-                            .wants_logits = seq->chosen == pending(seq)};
+                            .logits = seq_logits(seq, seq->computed + seq->chosen)};
     sched->pick_tokens += seq->chosen;
 }
 

@@ -40,6 +40,7 @@ struct sched_limits {
     size_t window_page_count; /* of windowed layers */
     uint32_t window;          /* 0: no layer has one */
     bool is_all_windowed;     /* then page_count counts for nothing */
+    bool scores;              /* rows are scored: many of their tokens need logits */
     /* Rows of earlier jobs by the share of their limit that their answers had (expect.h), copied;
      * NULL: nothing is known, and the first rows are expected to reach their limits. */
     const double *prior;
@@ -58,7 +59,7 @@ struct sched_ask {
 struct sched_pick {
     struct seq *seq;
     size_t first, count; /* tokens [first, first + count) of the seq */
-    bool wants_logits;   /* of its last token */
+    size_t logits;       /* of so many of them, the last ones */
 };
 
 struct sched {
@@ -71,7 +72,7 @@ struct sched {
     size_t turn;              /* where the next pass begins among decoding rows */
     struct sched_pick *picks; /* [batch_max] */
     size_t pick_count, pick_tokens;
-    size_t chosen_tokens; /* while picks are made */
+    size_t chosen_tokens, chosen_logits; /* while picks are made */
     struct expect expect;
     struct pace pace;
     struct outlook outlook;
@@ -89,6 +90,8 @@ enum status sched_init(struct sched *sched, const struct sched_limits *limits, s
 void sched_release(struct sched *sched);                           /* the seqs are the engine's */
 bool sched_fits(struct sched *sched, const struct sched_ask *ask); /* now */
 bool sched_can_ever_fit(const struct sched *sched, size_t prompt_count, size_t max_tokens);
+/* Most tokens of a pass with logits: one a row, or of rows that are scored half of the pass. */
+size_t sched_logits_max(const struct sched_limits *limits);
 /* Pages of windowed layers that the tokens of a pass need beyond what rows are promised. */
 size_t sched_pages_set_aside(size_t pass_tokens);
 void sched_admit(struct sched *sched, struct seq *seq); /* it fits */

@@ -109,7 +109,7 @@ static inline void play_push(struct play *play) {
     for (size_t i = 0; i < sched->pick_count; i++) {
         struct seq *seq = sched->picks[i].seq;
         size_t at = (size_t)(uintptr_t)seq->user;
-        if (!sched->picks[i].wants_logits)
+        if (sched->picks[i].logits == 0)
             continue;
         bool is_stop = seq_answer_count(seq) == play->rows[at].length;
         if (!is_stop) {

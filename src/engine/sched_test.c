@@ -64,7 +64,7 @@ static void compute(struct sched *sched) {
     for (size_t i = 0; i < sched->pick_count; i++) {
         struct sched_pick *one = &sched->picks[i];
         one->seq->computed += one->count;
-        if (!one->wants_logits)
+        if (one->logits == 0)
             continue;
         one->seq->tokens[one->seq->token_count++] = 1;
         sched_grow(sched, one->seq);
@@ -161,7 +161,7 @@ static void prompt_goes_in_by_chunks(void **state) {
         assert_int_equal(sched.pick_count, 1);
         assert_int_equal(sched.picks[0].first, firsts[pass]);
         assert_int_equal(sched.picks[0].count, counts[pass]);
-        assert_int_equal(sched.picks[0].wants_logits, pass >= 2);
+        assert_int_equal(sched.picks[0].logits > 0, pass >= 2);
         compute(&sched);
     }
     release(&sched);
@@ -181,10 +181,10 @@ static void decoding_rows_come_before_newcomers(void **state) {
     assert_ptr_equal(sched.picks[0].seq, old);
     assert_ptr_equal(sched.picks[1].seq, a);
     assert_int_equal(sched.picks[1].count, 6);
-    assert_true(sched.picks[1].wants_logits);
+    assert_true(sched.picks[1].logits > 0);
     assert_ptr_equal(sched.picks[2].seq, b);
     assert_int_equal(sched.picks[2].count, 3); /* what is left of 10 */
-    assert_false(sched.picks[2].wants_logits);
+    assert_false(sched.picks[2].logits > 0);
     assert_int_equal(sched.pick_tokens, 10);
     release(&sched);
 }
@@ -262,7 +262,7 @@ static void the_newest_row_gives_its_pages_up_and_goes_on_later(void **state) {
     assert_ptr_equal(sched.picks[0].seq, seqs[2]);
     assert_int_equal(sched.picks[0].first, 0);
     assert_int_equal(sched.picks[0].count, 33); /* prompt and answer again */
-    assert_true(sched.picks[0].wants_logits);
+    assert_true(sched.picks[0].logits > 0);
     assert_int_equal(seqs[2]->tokens[20], 77);
     assert_int_equal(seqs[2]->given_count, 33);
     assert_int_equal(sched.suspensions, 1);
@@ -298,7 +298,7 @@ static void check_picks(const struct sched *sched) {
             assert_ptr_not_equal(sched->picks[j].seq, one->seq);
         assert_int_equal(one->first, one->seq->computed);
         assert_in_range(one->count, 1, pending);
-        assert_int_equal(one->wants_logits, one->count == pending);
+        assert_int_equal(one->logits > 0, one->count == pending);
         tokens += one->count;
     }
     assert_int_equal(tokens, sched->pick_tokens);

@@ -22,6 +22,8 @@ static enum status fill(struct seq *seq, const struct seq_request *request, stru
     memcpy(seq->tokens, request->prompt, request->prompt_count * sizeof *seq->tokens);
     for (size_t i = 0; i < request->answer_count; i++)
         seq->tokens[request->prompt_count + i] = request->answer[i];
+    if (request->score_first > 0)
+        seq->tokens[request->prompt_count] = request->target;
     if (!request->wants_logprobs)
         return SL_OK;
     seq->logprobs = mem_new(request->max_tokens, sizeof *seq->logprobs);
@@ -44,6 +46,8 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     must(request->prompt_count >= 1);
     must(request->max_tokens >= 1);
     must(request->answer_count < request->max_tokens);
+    must(request->score_first <= request->prompt_count);
+    must(request->score_first == 0 || request->max_tokens == 1);
     struct seq *seq = mem_new(1, sizeof *seq);
     if (!seq)
         return error_memory(err, sizeof *seq, "a row");
@@ -57,6 +61,8 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     seq->wants_logprobs = request->wants_logprobs;
     seq->ignores_eos = request->ignores_eos;
     seq->prefix = request->prefix;
+    seq->score_next = request->score_first;
+    seq->is_greedy = true;
     enum status status = fill(seq, request, err);
     if (status != SL_OK)
         seq_free(seq, NULL);

@@ -55,6 +55,11 @@ struct seq {
     struct token_logprobs *logprobs;
     struct logprob *tops;
     enum finish finish;
+    /* A row that is scored instead of answered: its last token stands behind the prompt, as an
+     * answer of one token that is known. */
+    size_t score_next; /* the first token whose log probability is still wanted; 0: an answer */
+    double score_sum;  /* of those before it, in their order */
+    bool is_greedy;    /* each of them was the best one */
     /* The scheduler's: */
     size_t chosen;      /* tokens of it in the next pass */
     bool has_turn;      /* to decode in it, if there are pages */
@@ -71,6 +76,10 @@ struct seq_request {
     size_t logprobs_count;
     bool wants_logprobs, ignores_eos;
     uint32_t prefix; /* tells rows that may begin alike; 0: unknown */
+    /* Not 0: the tokens of the prompt from here on, and target behind it, are scored; max_tokens is
+     * 1, and nothing is picked. */
+    size_t score_first;
+    uint32_t target;
     /* Of an answer that an earlier run has begun: its tokens so far, fewer than max_tokens, none of
      * which ended it; copied, with their logprobs where those are wanted. They are computed like a
      * prompt, and the row goes on behind them with the same bits. */
@@ -95,6 +104,18 @@ size_t seq_window_page(const struct kv *kv, size_t position);
 void seq_trim_pages(struct seq *seq, struct kv *kv);
 static inline const uint32_t *seq_answer(const struct seq *seq) {
     return seq->tokens + seq->prompt_count;
+}
+/* How many of the row's tokens [computed, end) need logits: the last ones. */
+static inline size_t seq_logits(const struct seq *seq, size_t end) {
+    if (seq->score_next == 0)
+        return end == seq->token_count;
+    size_t first = seq->score_next - 1 > seq->computed ? seq->score_next - 1 : seq->computed;
+    return end > first ? end - first : 0;
+}
+/* Tokens from the first on that other rows may compute for this one: no logits of theirs are
+ * wanted. */
+static inline size_t seq_shareable(const struct seq *seq) {
+    return seq->score_next == 0 ? seq->token_count - 1 : seq->score_next - 1;
 }
 static inline size_t seq_answer_count(const struct seq *seq) {
     return seq->token_count - seq->prompt_count;

@@ -3,7 +3,6 @@
 #include "job/job.h"
 
 #include "base/log.h"
-#include "job/prompt.h"
 #include "plan/machine.h"
 
 #include <limits.h>
@@ -20,6 +19,7 @@ void job_slot_release(struct job_slot *slot) {
     row_release(&slot->row);
     buf_release(&slot->line);
     ids_release(&slot->ids);
+    parts_release(&slot->parts);
 }
 
 /* ---- one row */
@@ -35,7 +35,7 @@ enum status job_check_means(const struct model *model, const struct row *row, en
         return error_set(err, SL_ERR_ROW, "%s (rows of prompt_ids need no tokenizer)",
                          model->tokenizer_error.text);
     }
-    if (row->form == ROW_PROMPT || model->template != NULL ||
+    if (row->form != ROW_MESSAGES || model->template != NULL ||
         (has_tools && model->tool_template != NULL))
         return SL_OK;
     *lack = LACK_TEMPLATE;
@@ -53,8 +53,8 @@ static uint32_t mark_of(struct str line) {
 /* Four pages of KV: a chat template's own words, which all rows have, are seldom so many. */
 #define PREFIX_TOKENS ((size_t)64)
 
-static uint32_t prefix_of(const struct ids *ids) {
-    if (ids->count <= PREFIX_TOKENS)
+static uint32_t prefix_of(const struct ids *ids, size_t count) {
+    if (count <= PREFIX_TOKENS)
         return 0;
     uint32_t prefix =
         mark_of((struct str){(const char *)ids->items, PREFIX_TOKENS * sizeof *ids->items});
@@ -75,9 +75,38 @@ static enum status check_context(const struct job *job, struct job_slot *slot, s
     uint64_t wanted = (uint64_t)slot->row.max_tokens;
     slot->look.prompt_tokens = (uint32_t)slot->ids.count;
     slot->look.max_tokens = (uint32_t)(wanted < left ? wanted : left);
+    slot->look.parts = 1;
+    slot->look.row_tokens = slot->look.common_tokens = slot->look.prompt_tokens;
     slot->is_cut = wanted > left;
-    slot->look.prefix = prefix_of(&slot->ids);
-    slot->look.ignores_eos = slot->row.ignores_eos;
+    return SL_OK;
+}
+
+/* Of a part that is scored the last token is not computed: it stands for the answer. */
+static enum status check_choices(const struct job *job, struct job_slot *slot, struct error *err) {
+    size_t context = job->model->config.context, longest = 0, all = 0, scored = 0;
+    for (size_t i = 0; i < slot->parts.count; i++) {
+        const struct part *part = &slot->parts.items[i];
+        if (part->count > context) {
+            slot->row.code = "context_length_exceeded";
+            return error_set(err, SL_ERR_ROW,
+                             "choice %zu has %zu tokens with its context, more than the model's "
+                             "context of %zu",
+                             i + 1, part->count, context);
+        }
+        longest = part->count - 1 > longest ? part->count - 1 : longest;
+        all += part->count - 1;
+        scored += part->count - part->context;
+    }
+    if (all > UINT32_MAX) {
+        slot->row.code = "too_long";
+        return error_set(err, SL_ERR_ROW, "the choices have %zu tokens with their context", all);
+    }
+    slot->look.prompt_tokens = (uint32_t)longest;
+    slot->look.max_tokens = 1;
+    slot->look.parts = (uint32_t)slot->parts.count;
+    slot->look.row_tokens = (uint32_t)all;
+    slot->look.common_tokens = (uint32_t)slot->parts.items[0].context;
+    slot->look.scored_tokens = (uint32_t)scored;
     return SL_OK;
 }
 
@@ -121,8 +150,10 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
     TRY(status);
     slot->row.code = "invalid_prompt";
     TRY(job_check_means(job->model, &slot->row, &slot->lack, err));
-    TRY(prompt_make(job->model, &job->settings, &slot->row, true, NULL, &slot->ids, err));
-    TRY(check_context(job, slot, err));
+    TRY(parts_make(job->model, &job->settings, &slot->row, &slot->ids, &slot->parts, err));
+    TRY(job->settings.scores ? check_choices(job, slot, err) : check_context(job, slot, err));
+    slot->look.prefix = prefix_of(&slot->ids, slot->look.common_tokens);
+    slot->look.ignores_eos = slot->row.ignores_eos;
     return check_fit(job, slot, err);
 }
 
@@ -155,6 +186,8 @@ static enum status begin_fingerprint(struct job *job, struct error *err) {
     char count[48];
     snprintf(count, sizeof count, "%zu", job->rows.count);
     TRY(add_hashed(job, "rows", count, job->rows.hash, err));
+    if (job->settings.scores) /* `run` has none, as ever: its old jobs go on */
+        TRY(fingerprint_add(&job->fingerprint, STR("command"), STR("score"), err));
     TRY(fingerprint_add(&job->fingerprint, STR("model name"), str_from(job->model_name), err));
     TRY(add_hashed(job, "chat template", model->template_source, str_hash(model->template_text),
                    err));
@@ -278,12 +311,25 @@ static bool get_lengths(const void *ctx, size_t index, uint32_t *prompt, uint32_
     return is_row;
 }
 
+/* Parts of rows that are scored: all alike, each without its part of what is computed once. */
+static bool get_part_length(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+    const struct plan_rows *totals = &((const struct job *)ctx)->totals;
+    uint64_t own = totals->prompt_tokens - totals->shared_tokens;
+    (void)index;
+    *prompt = (uint32_t)((own + totals->count - 1) / totals->count);
+    *answer = 1;
+    must(*prompt > 0);
+    return true;
+}
+
 enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
     size_t known = job->too_long;
     for (;;) {
         struct plan_fit fit;
         struct plan_rows rows = job->totals;
         rows.lengths = (struct row_lengths){job, job->rows.count, get_lengths};
+        if (job->settings.scores)
+            rows.lengths = (struct row_lengths){job, job->totals.count, get_part_length};
         enum status status = plan_make(job->model, &job->settings, &rows, plan, err);
         if (status == SL_OK)
             break;

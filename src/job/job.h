@@ -9,6 +9,7 @@
 
 #include "engine/queue.h"
 #include "job/output.h"
+#include "job/parts.h"
 #include "job/row.h"
 #include "job/rows_file.h"
 #include "model/model.h"
@@ -17,8 +18,12 @@
 #include <stdio.h>
 
 struct job_row {
-    uint32_t prompt_tokens; /* 0: the row is an error, or has its result already */
+    uint32_t prompt_tokens; /* of the longest part; 0: an error row, or it has its result already */
     uint32_t max_tokens;    /* cut to the context */
+    uint32_t parts;         /* 1, or the choices of a row that is scored */
+    uint32_t row_tokens;    /* prompt tokens of all parts */
+    uint32_t common_tokens; /* of each part at its beginning; others may have computed them */
+    uint32_t scored_tokens; /* of all parts */
     uint32_t mark;          /* of the line's text: tells when it reads differently later */
     uint32_t shared_tokens; /* of the prompt, that earlier rows begin with too: an estimate */
     uint32_t prefix; /* of its first tokens: rows with the same may share; 0: a short prompt */
@@ -88,10 +93,11 @@ struct job_slot {
     struct buf line;
     struct row row;
     struct ids ids;
+    struct parts parts;
     struct job_row look;
     enum lack lack;
     uint64_t load_bytes; /* that reading it has taken, about */
-    bool is_cut; /* the answer, to the context */
+    bool is_cut;         /* the answer, to the context */
 };
 void job_slot_init(struct job_slot *slot);
 void job_slot_release(struct job_slot *slot);
@@ -103,6 +109,8 @@ enum status job_load(const struct job *job, size_t index, struct job_slot *slot,
 /* SL_ERR_ROW with the reason when the model has no tokenizer or no template that the row needs. */
 enum status job_check_means(const struct model *model, const struct row *row, enum lack *lack,
                             struct error *err);
+/* Tokens of a row that each of its parts shares with the others: full pages. */
+uint32_t job_shared_tokens(const struct job_row *looked);
 /* Totals of the rows that can run, from what the first look kept of them. */
 void job_count(struct job *job);
 

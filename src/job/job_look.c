@@ -56,26 +56,39 @@ struct look {
     size_t first, count; /* rows of this round */
 };
 
+/* Tokens of a row that its second and later parts share with the first: full pages. */
+static size_t shared_by_parts(const struct job *job, const struct job_row *looked) {
+    if (looked->parts < 2 || !kv_can_share(&job->model->config))
+        return 0;
+    return (looked->parts - 1) * (size_t)job_shared_tokens(looked);
+}
+
+uint32_t job_shared_tokens(const struct job_row *looked) {
+    return (looked->common_tokens - 1) / SL_PAGE_TOKENS * SL_PAGE_TOKENS;
+}
+
 void job_count(struct job *job) {
     struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
     totals.count = 0;
     totals.lines = job->rows.count;
     totals.prompt_tokens = totals.shared_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
-    totals.pages = totals.window_pages = 0;
+    totals.pages = totals.window_pages = totals.scored_tokens = 0;
     totals.longest = totals.longest_prompt = totals.longest_answer = 0;
     size_t window_pages = kv_window_pages(kv_window(&job->model->config)); /* the most of a row */
     for (size_t i = 0; i < job->rows.count; i++) {
-        size_t prompt = job->looked[i].prompt_tokens, answer = job->looked[i].max_tokens;
+        const struct job_row *looked = &job->looked[i];
+        size_t prompt = looked->prompt_tokens, answer = looked->max_tokens, parts = looked->parts;
         if (prompt == 0)
             continue;
-        totals.count++;
-        totals.prompt_tokens += prompt;
-        totals.shared_tokens += job->looked[i].shared_tokens;
-        totals.answer_tokens += answer;
-        totals.sequence_tokens += prompt + answer;
+        totals.count += parts;
+        totals.prompt_tokens += looked->row_tokens;
+        totals.shared_tokens += looked->shared_tokens + shared_by_parts(job, looked);
+        totals.answer_tokens += parts * answer;
+        totals.scored_tokens += looked->scored_tokens;
+        totals.sequence_tokens += looked->row_tokens + parts * answer;
         size_t pages = kv_pages_for(prompt + answer);
-        totals.pages += pages;
-        totals.window_pages += pages < window_pages ? pages : window_pages;
+        totals.pages += parts * pages;
+        totals.window_pages += parts * (pages < window_pages ? pages : window_pages);
         if (prompt + answer > totals.longest)
             totals.longest = prompt + answer;
         if (prompt > totals.longest_prompt)
@@ -101,10 +114,10 @@ static enum status keep_seen(struct look *look, struct looker *looker, struct se
     seen->load_bytes = looker->slot.load_bytes;
     seen->has_lone_surrogates = row->has_lone_surrogates;
     if (seen->status == SL_ERR_ROW) {
-        seen->look.prompt_tokens = seen->look.max_tokens = 0;
+        seen->look.prompt_tokens = seen->look.max_tokens = seen->look.common_tokens = 0;
         return SL_OK;
     }
-    size_t blocks = alike_blocks(seen->look.prompt_tokens);
+    size_t blocks = alike_blocks(seen->look.common_tokens);
     seen->blocks = arena_take(&looker->ids, blocks * sizeof *seen->blocks);
     if (seen->blocks == NULL)
         return error_memory(err, blocks * sizeof *seen->blocks, "what rows share");
@@ -167,7 +180,7 @@ static enum status take_up(struct look *look, size_t index, struct seen *seen, s
     }
     TRY(notes_add(look->notes, index, seen->id, seen->has_lone_surrogates, err));
     job->lacks[seen->lack]++;
-    size_t blocks = alike_blocks(seen->look.prompt_tokens);
+    size_t blocks = alike_blocks(seen->look.common_tokens);
     if (kv_can_share(&job->model->config))
         seen->look.shared_tokens = alike_add(&look->alike, seen->blocks, blocks);
     job->looked[index] = seen->look;

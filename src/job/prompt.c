@@ -22,7 +22,7 @@ static size_t vocabulary(const struct model *model) {
                                         : tokenizer_vocab_size(model->tokenizer);
 }
 
-static enum status check_ids(const struct model *model, const struct ids *ids, struct error *err) {
+enum status prompt_check_ids(const struct model *model, const struct ids *ids, struct error *err) {
     size_t limit = vocabulary(model);
     if (ids->count == 0)
         return error_set(err, SL_ERR_ROW,
@@ -76,6 +76,11 @@ static enum status encode(const struct model *model, struct str text,
     return tokenizer_encode(model->tokenizer, text, options, ids, err);
 }
 
+enum status prompt_encode(const struct model *model, struct str text, struct ids *ids,
+                          struct error *err) {
+    return encode(model, text, &(struct encode_options){.adds_special = true}, ids, err);
+}
+
 static enum status make_chat(const struct prompt_source *source, bool is_run, struct buf *text,
                              struct ids *ids, struct error *err) {
     struct content_places places = {0};
@@ -115,7 +120,11 @@ enum status prompt_make(const struct model *model, const struct settings *settin
     case ROW_PROMPT:
         if (text != NULL)
             buf_add(text, row->prompt);
-        TRY(encode(model, row->prompt, &(struct encode_options){.adds_special = true}, ids, err));
+        TRY(prompt_encode(model, row->prompt, ids, err));
+        break;
+    case ROW_CONTINUATION: /* parts.c makes these */
+    case ROW_CHOICES:
+        must(false);
         break;
     case ROW_MESSAGES: {
         struct buf own;
@@ -129,5 +138,5 @@ enum status prompt_make(const struct model *model, const struct settings *settin
     }
     if (text != NULL)
         TRY(buf_status(text, "a prompt", err));
-    return check_ids(model, ids, err);
+    return prompt_check_ids(model, ids, err);
 }

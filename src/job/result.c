@@ -4,6 +4,9 @@
 #include "job/result.h"
 
 #include "base/json.h"
+#include "text/template_chars.h"
+
+#include <math.h>
 
 static void add_count(struct buf *out, const char *name, uint64_t value) {
     buf_printf(out, "\"%s\": %llu", name, (unsigned long long)value);
@@ -260,6 +263,66 @@ void result_line(const struct result_context *context, const struct result *resu
     add_count(out, "completion_tokens", result->count);
     buf_add_char(out, '}');
     add_extras(out, context, result);
+    buf_add(out, STR("}\n"));
+}
+
+/* ---- rows that were scored */
+
+/* Characters by which a choice's sum is divided for best_norm: white space before it is what joins
+ * it to the context, and none of it. */
+static double length_of_choice(struct str choice) {
+    size_t count = 0, at = 0;
+    bool has_begun = false;
+    while (at < choice.len) {
+        has_begun = !chars_is_space(utf8_next(choice, &at)) || has_begun;
+        count += has_begun;
+    }
+    return count > 0 ? (double)count : 1;
+}
+
+/* Of equal ones the first, as numpy's argmax has it. */
+static size_t best_choice(const struct row *row, const struct score *const *scores, bool is_norm) {
+    size_t best = 0;
+    double most = -INFINITY;
+    for (size_t i = 0; i < row->choice_count; i++) {
+        double value = scores[i]->sum / (is_norm ? length_of_choice(row->choices[i]) : 1);
+        if (value <= most)
+            continue;
+        most = value;
+        best = i;
+    }
+    return best;
+}
+
+static void add_score(struct buf *out, const struct score *score) {
+    buf_add(out, STR("\"loglikelihood\": "));
+    json_add_double(out, score->sum);
+    buf_add(out, STR(", "));
+    add_count(out, "tokens", score->tokens);
+    buf_printf(out, ", \"is_greedy\": %s", score->is_greedy ? "true" : "false");
+}
+
+void result_score_line(const struct row *row, const struct score *const *scores, struct buf *out) {
+    buf_add(out, STR("{\"id\": "));
+    buf_add(out, row->id_json);
+    buf_add(out, STR(", "));
+    if (row->form == ROW_CONTINUATION) {
+        add_score(out, scores[0]);
+        buf_add(out, STR("}\n"));
+        return;
+    }
+    buf_add(out, STR("\"choices\": ["));
+    for (size_t i = 0; i < row->choice_count; i++) {
+        buf_add(out, i == 0 ? STR("{") : STR(", {"));
+        add_text(out, "text", row->choices[i]);
+        buf_add(out, STR(", "));
+        add_score(out, scores[i]);
+        buf_add_char(out, '}');
+    }
+    buf_add(out, STR("], "));
+    add_count(out, "best", best_choice(row, scores, false));
+    buf_add(out, STR(", "));
+    add_count(out, "best_norm", best_choice(row, scores, true));
     buf_add(out, STR("}\n"));
 }
 

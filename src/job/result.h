@@ -25,6 +25,15 @@ struct result {
     size_t top_logprobs;
 };
 
+/* What a text to be scored has. */
+struct score {
+    double sum;    /* of the log probabilities of its tokens */
+    size_t tokens; /* how many */
+    bool is_greedy;
+};
+/* Appends the line of a row that was scored, one score for each of its choices. */
+void result_score_line(const struct row *row, const struct score *const *scores, struct buf *out);
+
 /* Appends the line with its LF. */
 void result_line(const struct result_context *context, const struct result *result,
                  struct buf *out);

@@ -226,7 +226,7 @@ enum status row_parse(struct str line, uint64_t number, const struct settings *s
         return fail(row, "line_too_long", err, "the line has more than 64 MiB");
     TRY(read_json(row, line, settings, &object, err));
     body = object;
-    row->is_batch = json_get(object, "custom_id") != NULL;
+    row->is_batch = !settings->scores && json_get(object, "custom_id") != NULL;
     const char *id_name = row->is_batch ? "custom_id" : "id";
     const struct json *id = find(object, id_name);
     row->is_chat = row->is_batch;
@@ -239,6 +239,8 @@ enum status row_parse(struct str line, uint64_t number, const struct settings *s
         if (unknown != NULL)
             row_note_unknown(body, false, unknown);
     }
+    if (settings->scores)
+        return row_read_score(row, object, err);
     TRY(read_form(row, body, err));
     return row_read_params(row, body, settings, err);
 }

@@ -1,7 +1,8 @@
 /* Rows: one line of the input file, checked. A row that cannot be used is an error with its line,
  * and the job goes on. Forms (INTERFACE.md "Rows"): prompt, prompt_ids, messages, OpenAI Batch
- * lines. Strings borrow from the line (where they have no escapes), from the settings and from the
- * row's arena: the line must outlive the row. */
+ * lines; for `score` context and continuation, or prompt and choices. Strings borrow from the line
+ * (where they have no escapes), from the settings and from the row's arena: the line must outlive
+ * the row. */
 #ifndef SLUICE_JOB_ROW_H
 #define SLUICE_JOB_ROW_H
 
@@ -20,7 +21,7 @@ uint64_t row_budget_bytes(uint64_t budget_bytes); /* of a memory budget: an eigh
 uint64_t row_line_bytes_max(uint64_t row_bytes);  /* 0: SL_LINE_MAX */
 size_t row_values_max(uint64_t row_bytes);        /* 0: SL_ROW_VALUES_MAX */
 
-enum row_form { ROW_PROMPT, ROW_PROMPT_IDS, ROW_MESSAGES };
+enum row_form { ROW_PROMPT, ROW_PROMPT_IDS, ROW_MESSAGES, ROW_CONTINUATION, ROW_CHOICES };
 
 struct row {
     struct arena arena;
@@ -32,7 +33,9 @@ struct row {
     bool is_batch; /* a custom_id: the result is a Batch output object */
     bool is_chat;  /* of a Batch line: /v1/chat/completions, else /v1/completions */
     enum row_form form;
-    struct str prompt;
+    struct str prompt;         /* of rows to be scored, what stands before the choices */
+    const struct str *choices; /* [choice_count]: those, or the one continuation; each has text */
+    size_t choice_count;
     const uint32_t *prompt_ids;
     size_t prompt_id_count;
     const struct json *messages, *tools, *kwargs;
@@ -48,6 +51,7 @@ struct row {
 };
 
 #define SL_TOP_LOGPROBS_MAX 20
+#define SL_CHOICES_MAX 1024u
 
 /* An empty row with its line number as id, for a line that cannot even be read. */
 enum status row_init(struct row *row, uint64_t number, struct error *err);
@@ -65,6 +69,8 @@ uint64_t row_load_bytes(const struct row *row, uint64_t line_bytes);
 /* Parameters that are the same in plain rows and in Batch bodies. row_params.c. */
 enum status row_read_params(struct row *row, const struct json *object,
                             const struct settings *settings, struct error *err);
+/* Form and texts of a row to be scored. row_score.c. */
+enum status row_read_score(struct row *row, const struct json *object, struct error *err);
 /* Adds the names of members of object that are in no table to `unknown`, each once. */
 void row_note_unknown(const struct json *object, bool is_envelope, struct buf *unknown);
 

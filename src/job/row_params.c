@@ -37,9 +37,10 @@ static const struct param params[] = {
 #define PARAM_COUNT (sizeof params / sizeof params[0])
 
 /* Members that are read elsewhere, or that cannot change an answer. */
-static const char *const other_names[] = {"id",    "prompt",   "prompt_ids",   "messages", "seed",
-                                          "stop",  "logprobs", "top_logprobs", "body",     "n",
-                                          "model", "stream",   "user",         "metadata", "store"};
+static const char *const other_names[] = {
+    "id",       "prompt",       "prompt_ids", "messages", "seed",         "stop",
+    "logprobs", "top_logprobs", "body",       "n",        "model",        "stream",
+    "user",     "metadata",     "store",      "context",  "continuation", "choices"};
 static const char *const envelope_names[] = {"custom_id", "method", "url", "body"};
 
 static enum status read_integer(const struct param *param, const struct json *value, int64_t *out,

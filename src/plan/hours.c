@@ -8,6 +8,10 @@
 void hours_of_tokens(const struct memory *memory, struct pass_cost *cost) {
     cost->token_flops = 2.0 * (double)memory->values;
     cost->logits_flops = 2.0 * (double)memory->head_values;
+    const struct plan_rows *rows = memory->rows;
+    if (rows->prompt_tokens > rows->shared_tokens) /* tokens that are scored need the head too */
+        cost->token_flops += cost->logits_flops * (double)rows->scored_tokens /
+                             (double)(rows->prompt_tokens - rows->shared_tokens);
 }
 
 void hours_of_reads(const struct memory *memory, const struct choice *choice,

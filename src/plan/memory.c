@@ -30,6 +30,8 @@
 /* Characters of a result line for an answer token, and for each entry of its logprobs. */
 #define LINE_TOKEN_BYTES 16u
 #define LINE_LOGPROB_BYTES 128u
+/* Of the text of a row that is scored, for each token: its choices are kept for the result. */
+#define SCORED_TEXT_BYTES 8u
 
 static uint64_t round_up(uint64_t value, uint64_t unit) {
     return (value + unit - 1) / unit * unit;
@@ -112,6 +114,7 @@ enum status memory_init(struct memory *memory, const struct model *model,
         .product_features = step_product_features(model),
         .threads = threads,
         .has_logprobs = settings->logprobs >= 0 || rows->wants_logprobs,
+        .scores = settings->scores,
         .logprobs = settings->logprobs > 0 ? (size_t)settings->logprobs : 0,
         .kv_dtype = strcmp(settings->kv, "f32") == 0 ? KV_F32 : KV_BF16,
         .scratch_bytes = backend_cpu_scratch_bytes(threads),
@@ -168,8 +171,8 @@ uint64_t memory_work(const struct memory *memory, const struct memory_load *load
     struct sched_limits limits = {.batch_max = load->batch,
                                   .pass_tokens = load->pass_tokens,
                                   .page_count = load->page_count,
-                                  .window_page_count = load->window_page_count};
-    size_t logits = load->batch < load->pass_tokens ? load->batch : load->pass_tokens;
+                                  .window_page_count = load->window_page_count,
+                                  .scores = memory->scores};
     /* A seq keeps its tokens and page numbers, and logprobs where they are wanted. */
     uint64_t row = ALLOWANCE_ROW;
     if (rows->count > 0) {
@@ -177,11 +180,13 @@ uint64_t memory_work(const struct memory *memory, const struct memory_load *load
         row += (rows->sequence_tokens / rows->count) * sizeof(uint32_t) +
                (rows->pages / rows->count) * KV_GROUPS * sizeof(uint32_t) +
                answer * 4; /* its text */
+        if (memory->scores)
+            row += rows->sequence_tokens / rows->count * SCORED_TEXT_BYTES;
         if (memory->has_logprobs)
             row += answer *
                    (sizeof(struct token_logprobs) + 32 + memory->logprobs * sizeof(struct logprob));
     }
-    return step_bytes(memory->model, load->pass_tokens, logits) +
+    return step_bytes(memory->model, load->pass_tokens, sched_logits_max(&limits)) +
            backend_cpu_packed_bytes(memory->choice.kernels, memory->product_features,
                                     load->pass_tokens) +
            engine_bytes(memory->model, &limits, memory->threads) + row * load->batch;

@@ -30,6 +30,7 @@ struct memory {
     size_t threads;
     size_t logprobs; /* best tokens kept for each answer token; with has_logprobs */
     bool has_logprobs;
+    bool scores; /* the rows */
     enum kv_dtype kv_dtype;
     uint64_t process_bytes; /* the process now, and what it takes besides the sums here */
     uint64_t base_bytes;    /* the same with what the rows take */

@@ -15,7 +15,7 @@
 
 /* What the rows need; from the job's first look at them. */
 struct plan_rows {
-    size_t count; /* that can run */
+    size_t count; /* that can run; where rows are scored, their texts */
     size_t lines; /* of the file, with those that are errors or have their result */
     uint64_t prompt_tokens;
     uint64_t shared_tokens;   /* of these, that need not be computed: earlier rows have them */
@@ -26,6 +26,7 @@ struct plan_rows {
     size_t longest_prompt;
     size_t longest_answer;      /* largest max_tokens */
     uint64_t answer_tokens;     /* sum of max_tokens */
+    uint64_t scored_tokens;     /* of the prompts' tokens, those that need logits; 0: none */
     bool wants_logprobs;        /* of any row */
     size_t top_logprobs;        /* the most that a row asks for */
     uint64_t load_bytes;        /* that reading the largest row takes; 0: next to nothing */

@@ -237,7 +237,7 @@ void rates_decide_answers(const struct model *model, const struct settings *sett
     plan->answers = (struct answers){0};
     snprintf(plan->answers_source, sizeof plan->answers_source,
              settings->ignores_eos ? "--ignore-eos" : "no job has told how long answers are");
-    if (settings->home == NULL || settings->ignores_eos)
+    if (settings->home == NULL || settings->ignores_eos || settings->scores)
         return;
     answers_key(model, plan, key);
     if (!record_get_answers(settings->home, key, &plan->answers))

@@ -21,6 +21,7 @@ struct settings {
     int64_t seed;               /* 0 */
     struct str stops[SL_STOPS_MAX];
     size_t stop_count;
+    bool scores;           /* score: rows have texts to be scored, not questions */
     const char *system;    /* NULL */
     uint64_t memory_bytes; /* 0: 85 % of what is free */
     uint64_t row_bytes; /* that reading a row may take, set by job_open; 0: as the format has it */

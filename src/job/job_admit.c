@@ -1,0 +1,241 @@
+/* Owns who enters the engine, and what is kept of a row while it is in. The order is job_order.c's;
+ * the engine says who fits. A row that is scored enters part by part, and nobody enters before its
+ * last part has. Refuses a row that reads differently from the first look: the plan would no longer
+ * hold. */
+#include "job/job_run.h"
+
+#include <string.h>
+
+static uint64_t length_of(const struct job_row *looked) {
+    return (uint64_t)looked->prompt_tokens + looked->max_tokens;
+}
+
+void run_live_free(struct run *run, struct live *live) {
+    if (live == NULL)
+        return;
+    run->live[live->place] = NULL;
+    stop_release(&live->stop);
+    row_release(&live->row);
+    mem_free(live);
+}
+
+static bool copy_str(struct arena *arena, struct str from, struct str *to) {
+    char *copy = arena_take(arena, from.len);
+    if (copy == NULL)
+        return false;
+    memcpy(copy, from.data, from.len);
+    *to = (struct str){copy, from.len};
+    return true;
+}
+
+/* The choices of a row that is scored, as far as its result shows them. */
+static bool copy_choices(struct live *live, const struct row *row) {
+    if (row->choice_count == 0)
+        return true;
+    struct str *copies = arena_array(&live->row.arena, row->choice_count, sizeof *copies);
+    live->choices = arena_array(&live->row.arena, row->choice_count, sizeof *live->choices);
+    if (copies == NULL || live->choices == NULL)
+        return false;
+    for (size_t i = 0; i < row->choice_count; i++) {
+        live->choices[i] = (struct live_choice){.live = live};
+        copies[i] = (struct str){0};
+        if (row->form == ROW_CHOICES && !copy_str(&live->row.arena, row->choices[i], &copies[i]))
+            return false;
+    }
+    live->row.choices = copies;
+    return true;
+}
+
+/* Keeps of the loaded row what the result needs, in memory of its own; NULL when memory is out. */
+static struct live *live_new(struct run *run, size_t index) {
+    const struct row *row = &run->slot.row;
+    struct live *live = mem_new(1, sizeof *live);
+    if (live == NULL)
+        return NULL;
+    while (run->live[live->place] != NULL)
+        live->place++;
+    must(live->place < run->plan->batch);
+    run->live[live->place] = live;
+    live->index = index;
+    live->prompt_tokens = run->slot.look.row_tokens;
+    live->max_tokens = run->slot.look.max_tokens;
+    live->choices_left = row->choice_count;
+    live->row = *row;
+    arena_init(&live->row.arena);
+    live->row.prompt = (struct str){0};
+    live->row.prompt_ids = NULL;
+    live->row.choices = NULL;
+    live->row.messages = live->row.tools = live->row.kwargs = NULL;
+    bool has_copied = copy_str(&live->row.arena, row->id_json, &live->row.id_json);
+    for (size_t i = 0; i < row->stop_count; i++)
+        has_copied = has_copied && copy_str(&live->row.arena, row->stops[i], &live->row.stops[i]);
+    has_copied = has_copied && copy_choices(live, row);
+    size_t stops = run->job->model->tokenizer != NULL ? row->stop_count : 0;
+    stop_init(&live->stop, run->job->model->tokenizer, live->row.stops, stops, row->skips_special);
+    if (has_copied)
+        return live;
+    run_live_free(run, live);
+    return NULL;
+}
+
+/* Whether a row can go on from what the journal has of it: the same job has written it. */
+static enum status check_begun(const struct run *run, const struct live *live,
+                               const struct begun *begun, struct error *err) {
+    uint32_t vocabulary = run->job->model->config.vocabulary;
+    bool is_right = begun->count < live->max_tokens &&
+                    (begun->logprobs != NULL) == live->row.wants_logprobs &&
+                    (begun->logprobs == NULL || begun->top_count == live->row.top_logprobs);
+    for (size_t i = 0; i < begun->count; i++)
+        is_right = is_right && begun->ids[i] < vocabulary;
+    if (is_right)
+        return SL_OK;
+    return error_set(err, SL_ERR_ENV,
+                     "%s: the journal is damaged (the tokens of line %llu are none of this job's): "
+                     "--overwrite starts again",
+                     run->job->settings.output, (unsigned long long)live->row.line);
+}
+
+/* Takes over what an earlier run has made of the row. */
+static enum status go_on(struct run *run, struct live *live, const struct begun *begun,
+                         struct seq_request *request, struct error *err) {
+    TRY(check_begun(run, live, begun, err));
+    request->answer = begun->ids;
+    request->answer_logprobs = begun->logprobs;
+    request->answer_count = begun->count;
+    for (size_t i = 0; live->stop.count > 0 && i < begun->count; i++)
+        stop_push(&live->stop, begun->ids[i]);
+    TRY(buf_status(&live->stop.bytes, "the text of an answer", err));
+    live->is_recorded = true;
+    live->record = output_first_record(run->output);
+    return SL_OK;
+}
+
+/* Reads the row again and keeps what its result needs; its first part waits to enter. */
+static enum status open_row(struct run *run, size_t index, struct error *err) {
+    const struct job_row *looked = &run->job->looked[index];
+    enum status status = job_load(run->job, index, &run->slot, NULL, err);
+    if (status == SL_ERR_ROW)
+        return run_changed(run, index, err);
+    TRY(status);
+    if (run_is_changed(run, index) || run->slot.look.prompt_tokens != looked->prompt_tokens ||
+        run->slot.look.max_tokens != looked->max_tokens || run->slot.look.parts != looked->parts ||
+        run->slot.look.row_tokens != looked->row_tokens)
+        return run_changed(run, index, err);
+    struct live *live = live_new(run, index);
+    if (live == NULL)
+        return error_memory(err, sizeof *live, "a row");
+    run->open = live;
+    run->open_next = 0;
+    return SL_OK;
+}
+
+/* A part of the open row that is a choice. */
+static void ask_score(struct live *live, size_t index, const struct part *part,
+                      struct seq_request *request) {
+    struct live_choice *choice = &live->choices[index];
+    choice->score.tokens = part->count - part->context;
+    request->user = choice;
+    request->prompt_count = part->count - 1;
+    request->target = request->prompt[part->count - 1];
+    request->score_first = part->context;
+}
+
+/* The next part of the open row enters; it fits. */
+static enum status admit_part(struct run *run, struct error *err) {
+    struct live *live = run->open;
+    const struct job_row *looked = &run->job->looked[live->index];
+    const struct part *part = &run->slot.parts.items[run->open_next];
+    const struct begun *begun = output_find_begun(run->output, live->index);
+    struct seq_request request = {
+        .user = live,
+        .key = str_hash(live->row.id_json),
+        .prompt = run->slot.ids.items + part->first,
+        .prompt_count = part->count,
+        .max_tokens = looked->max_tokens,
+        .sampling = live->row.sampling,
+        .logprobs_count = live->row.wants_logprobs ? live->row.top_logprobs : 0,
+        .wants_logprobs = live->row.wants_logprobs,
+        .ignores_eos = live->row.ignores_eos,
+        .prefix = looked->prefix,
+    };
+    if (live->choices != NULL)
+        ask_score(live, run->open_next, part, &request);
+    else if (begun != NULL)
+        TRY(go_on(run, live, begun, &request, err));
+    TRY(engine_admit(run->engine, &request, err));
+    if (run->open_next == 0)
+        progress_enter(run->progress, live->place, request.answer_count, looked->max_tokens);
+    run->open_next++;
+    if (run->open_next == run->slot.parts.count)
+        run->open = NULL;
+    return SL_OK;
+}
+
+/* A row that could not run even alone, which the plan should not let happen: its error, and the job
+ * goes on. */
+static enum status refuse_row(struct run *run, size_t index, struct error *err) {
+    struct error why;
+    TRY(job_load(run->job, index, &run->slot, NULL, err));
+    if (run_is_changed(run, index))
+        return run_changed(run, index, err);
+    run->slot.row.code = "too_long";
+    error_set(&why, SL_ERR_ROW, "the row needs more memory for its %llu tokens than the budget has",
+              (unsigned long long)length_of(&run->job->looked[index]));
+    return run_write_error(run, index, &run->slot.row, &why, err);
+}
+
+static bool is_never(const struct run *run, size_t index) {
+    const struct job_row *looked = &run->job->looked[index];
+    return !engine_can_ever_fit(run->engine, looked->prompt_tokens, looked->max_tokens);
+}
+
+/* Whether the part of a row could enter now. Behind the first, others have what is common. */
+static bool part_fits(struct run *run, uint32_t index, size_t part, size_t prompt_count) {
+    const struct job_row *looked = &run->job->looked[index];
+    const struct begun *begun = output_find_begun(run->output, index);
+    struct sched_ask ask = {
+        .prompt_count = prompt_count,
+        .max_tokens = looked->max_tokens,
+        .answer_count = begun != NULL ? begun->count : 0,
+        .waiting_count = run->queue.count - run->queue.next,
+        .prefix = looked->prefix,
+        .shared_tokens = part == 0 ? looked->shared_tokens : job_shared_tokens(looked),
+        .is_certain = looked->ignores_eos,
+    };
+    return engine_fits(run->engine, &ask);
+}
+
+/* Whether it is the row's turn, be it only to be refused. */
+static bool fits(void *ctx, uint32_t index) {
+    struct run *run = ctx;
+    return is_never(run, index) || part_fits(run, index, 0, run->job->looked[index].prompt_tokens);
+}
+
+/* Parts of the open row, as far as they fit. The first has been asked for. */
+static enum status admit_parts(struct run *run, struct error *err) {
+    while (run->open != NULL) {
+        size_t next = run->open_next;
+        uint32_t index = (uint32_t)run->open->index;
+        size_t count = run->slot.parts.items[next].count;
+        if (next > 0 && !part_fits(run, index, next, count - 1))
+            return SL_OK;
+        TRY(admit_part(run, err));
+    }
+    return SL_OK;
+}
+
+enum status run_admit(struct run *run, struct error *err) {
+    uint32_t index;
+    TRY(admit_parts(run, err));
+    while (run->open == NULL && queue_take(&run->queue, fits, run, &index)) {
+        const struct job_row *looked = &run->job->looked[index];
+        progress_unwait(run->progress, looked->row_tokens, looked->max_tokens);
+        if (is_never(run, index)) {
+            TRY(refuse_row(run, index, err));
+            continue;
+        }
+        TRY(open_row(run, index, err));
+        TRY(admit_parts(run, err));
+    }
+    return SL_OK;
+}

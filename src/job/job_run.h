@@ -1,0 +1,74 @@
+/* What the main loop of a job (job_run.c) shares with its two parts: who enters and what is kept of
+ * them (job_admit.c), and the engine that it makes (job_engine.c). One thread. */
+#ifndef SLUICE_JOB_JOB_RUN_H
+#define SLUICE_JOB_JOB_RUN_H
+
+#include "engine/engine.h"
+#include "job/job.h"
+#include "job/progress.h"
+#include "job/result.h"
+#include "plan/learn.h"
+#include "text/stop.h"
+
+/* A choice of a row that is scored, as the engine knows it. */
+struct live_choice {
+    struct live *live;
+    struct score score;
+};
+
+/* A row that is in the engine: of its line only what the result needs. */
+struct live {
+    struct row row; /* id, flags and stop texts alone; the rest is gone */
+    size_t index, place;
+    size_t prompt_tokens, max_tokens;
+    struct stop stop;
+    struct live_choice *choices; /* [row.choice_count] of a row that is scored; else NULL */
+    size_t choices_left;         /* that have no score yet */
+    bool is_recorded; /* tokens of it are in the journal, or will be with the next commit */
+    uint64_t record;  /* the first one that they are in; 0: not committed yet */
+};
+
+/* What the next commit makes done. */
+struct ended {
+    size_t rows_done, rows_failed;
+    uint64_t prompt_tokens, completion_tokens;
+};
+
+struct run {
+    struct job *job;
+    const struct plan *plan;
+    struct output *output;
+    struct team *team;
+    struct backend *backend;
+    struct layout layout;
+    struct checks *checks; /* NULL: none asked for */
+    struct provider *provider;
+    struct engine *engine;
+    struct progress *progress;
+    struct result_context context;
+    struct progress_state state;
+    struct lessons lessons;
+    struct ended ended;
+    struct error token_error; /* of a token that could not be kept */
+    struct job_slot slot;
+    struct queue queue; /* rows that wait outside */
+    struct live **live; /* [plan.batch]; NULL: a free place */
+    struct live *open;  /* of the row in `slot` parts wait to enter; NULL: of none */
+    size_t open_next;   /* the first of them */
+    struct buf text, line;
+};
+
+/* Rows that wait enter as far as they fit: part by part, a row after the other. */
+enum status run_admit(struct run *run, struct error *err);
+void run_live_free(struct run *run, struct live *live); /* accepts NULL */
+/* Whether the line just loaded reads differently from the first look: its id, its answer or its
+ * error would be another one. And the failure that this is. */
+bool run_is_changed(const struct run *run, size_t index);
+enum status run_changed(const struct run *run, size_t index, struct error *err);
+enum status run_write_error(struct run *run, size_t index, const struct row *row,
+                            const struct error *error, struct error *err);
+/* Team, backend, layout, provider and engine, by the plan; whoever holds the run frees them. */
+enum status run_make_engine(struct run *run, const struct engine_listener *listener,
+                            struct error *err);
+
+#endif
