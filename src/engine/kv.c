@@ -189,6 +189,8 @@ bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page) {
         return false;
     *page = pool->free_pages[--pool->free_count];
     must(pool->pages[*page].holders == 0);
+    if (pool->page_count - pool->free_count > pool->pages_out_max)
+        pool->pages_out_max = pool->page_count - pool->free_count;
     hold(pool, *page);
     return true;
 }

@@ -33,6 +33,7 @@ struct kv_pool {
     struct slab slab;
     size_t page_bytes, page_count;     /* 0: no layer is in the group */
     size_t pages_used, pages_used_max; /* held; a page that many hold counts once */
+    size_t pages_out_max;              /* ever held or kept at once: so many are in memory */
     struct kv_page *pages;             /* [page_count] */
     uint32_t *free_pages;              /* a stack: the page given back last goes out first */
     size_t free_count;

@@ -169,8 +169,9 @@ static struct outlook_row outlook_of(const struct sched *sched, const struct seq
 static void add_to_outlook(struct sched *sched, const struct seq *seq, bool is_one_more) {
     struct outlook_row row = outlook_of(sched, seq, is_one_more);
     outlook_add(&sched->outlook, &sched->expect, &row);
+    size_t done = seq->alike_count > seq->computed ? seq->alike_count : seq->computed;
     if (pending(seq) > 1)
-        sched->prefill_pending += pending(seq);
+        sched->prefill_pending += seq->token_count - (sched->prefix != NULL ? done : seq->computed);
     else
         sched->decoding_count++;
 }

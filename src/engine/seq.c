@@ -61,6 +61,7 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     seq->wants_logprobs = request->wants_logprobs;
     seq->ignores_eos = request->ignores_eos;
     seq->prefix = request->prefix;
+    seq->alike_count = request->alike_count;
     seq->score_next = request->score_first;
     seq->is_greedy = true;
     enum status status = fill(seq, request, err);

@@ -65,6 +65,7 @@ struct seq {
     bool has_turn;      /* to decode in it, if there are pages */
     size_t suspensions; /* how often its pages were given up */
     uint32_t prefix;    /* rows with the same may share first pages; 0: unknown */
+    size_t alike_count; /* tokens at its beginning that a row before it computes, it is said */
 };
 
 struct seq_request {
@@ -80,6 +81,7 @@ struct seq_request {
      * 1, and nothing is picked. */
     size_t score_first;
     uint32_t target;
+    size_t alike_count; /* tokens that a row admitted before it computes, as far as it is known */
     /* Of an answer that an earlier run has begun: its tokens so far, fewer than max_tokens, none of
      * which ended it; copied, with their logprobs where those are wanted. They are computed like a
      * prompt, and the row goes on behind them with the same bits. */

@@ -138,6 +138,7 @@ static void ask_score(struct live *live, size_t index, const struct part *part,
     request->prompt_count = part->count - 1;
     request->target = request->prompt[part->count - 1];
     request->score_first = part->context;
+    request->alike_count = index > 0 ? (part->context - 1) / SL_PAGE_TOKENS * SL_PAGE_TOKENS : 0;
 }
 
 /* The next part of the open row enters; it fits. */

@@ -363,21 +363,24 @@ static void add_seconds(struct buf *out, double seconds) {
 static void show_summary(struct progress *progress, const struct progress_state *state,
                          double seconds, double rate) {
     const struct plan *plan = progress->plan;
+    bool scores = plan->rows.scored_tokens > 0;
     struct buf *out = &progress->line;
     buf_clear(out);
-    buf_printf(out, "%zu of %zu row%s answered", state->rows_done, progress->rows_total,
-               progress->rows_total == 1 ? "" : "s");
+    uint64_t tokens = scores ? state->prompt_tokens : state->completion_tokens;
+    buf_printf(out, "%zu of %zu row%s %s", state->rows_done, progress->rows_total,
+               progress->rows_total == 1 ? "" : "s", scores ? "scored" : "answered");
     if (state->rows_failed > 0)
         buf_printf(out, ", %zu %s", state->rows_failed,
                    state->rows_failed == 1 ? "is an error" : "are errors");
-    buf_printf(out, "; %llu token%s in ", (unsigned long long)state->completion_tokens,
-               state->completion_tokens == 1 ? "" : "s");
+    buf_printf(out, "; %llu token%s in ", (unsigned long long)tokens, tokens == 1 ? "" : "s");
     add_seconds(out, seconds);
     buf_add(out, STR(" (planned "));
     add_seconds(out, plan->seconds);
-    buf_printf(out, "), %.1f tok/s (%.1f), %llu pass%s (%llu), ", rate, predicted_rate(plan),
-               (unsigned long long)progress->passes, progress->passes == 1 ? "" : "es",
-               (unsigned long long)plan->passes);
+    buf_add(out, STR("), "));
+    if (!scores) /* no answer has a token */
+        buf_printf(out, "%.1f tok/s (%.1f), ", rate, predicted_rate(plan));
+    buf_printf(out, "%llu pass%s (%llu), ", (unsigned long long)progress->passes,
+               progress->passes == 1 ? "" : "es", (unsigned long long)plan->passes);
     if (progress->read_bytes > 0 && progress->pass_seconds > 0) {
         buf_add(out, STR("disk "));
         plan_amount((uint64_t)(progress->read_bytes / progress->pass_seconds), out);

@@ -166,6 +166,21 @@ static void add_specials(const struct plan_rows *rows, struct buf *out) {
         buf_add(out, STR("which count as such (--content-specials text makes them plain text). "));
 }
 
+static void add_rows(const struct plan_rows *rows, struct buf *out) {
+    bool scores = rows->scored_tokens > 0;
+    add_many(out, "", rows->count, scores ? "text" : "row");
+    if (scores) {
+        add_many(out, " to score with ", rows->scored_tokens, "token");
+        add_many(out, ", in all ", rows->prompt_tokens, "token");
+        buf_printf(out, " to compute less %llu that others have too",
+                   (unsigned long long)rows->shared_tokens);
+    } else {
+        add_many(out, ", ", rows->prompt_tokens, "prompt token");
+        add_many(out, ", at most ", rows->answer_tokens, "answer token");
+    }
+    buf_add(out, STR(". "));
+}
+
 void plan_explain(const struct plan *plan, const struct model *model, struct buf *out) {
     buf_printf(out, "plan: %s, %s (%s), %s kernels (%s)", model->config.family, plan->precision,
                plan->precision_reason, plan->kernels, plan->kernels_reason);
@@ -175,10 +190,7 @@ void plan_explain(const struct plan *plan, const struct model *model, struct buf
         buf_add(out, STR("No row can run: there is nothing to plan.\n"));
         return;
     }
-    add_many(out, "", plan->rows.count, "row");
-    add_many(out, ", ", plan->rows.prompt_tokens, "prompt token");
-    add_many(out, ", at most ", plan->rows.answer_tokens, "answer token");
-    buf_add(out, STR(". "));
+    add_rows(&plan->rows, out);
     add_specials(&plan->rows, out);
     add_cuts(&plan->rows, model, out);
     buf_printf(out, "%s: %s. ", plan->engine, plan->engine_reason);

@@ -66,8 +66,8 @@ void lessons_keep(const struct lessons *lessons, const struct model *model,
     const struct memory_load used = {
         .batch = lessons->rows_in_max,
         .pass_tokens = lessons->pass_tokens_max,
-        .page_count = kv->pools[KV_WHOLE].pages_used_max,
-        .window_page_count = kv->pools[KV_WINDOW].pages_used_max,
+        .page_count = kv->pools[KV_WHOLE].pages_out_max,
+        .window_page_count = kv->pools[KV_WINDOW].pages_out_max,
     };
     rates_learn(model, settings, plan, read_bytes_per_second);
     compute_learn(model, settings, plan, &lessons->cost);

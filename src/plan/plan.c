@@ -94,6 +94,13 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
 /* The allowances of the sum are for the most that was seen; so much of them is seldom used. */
 #define ALLOWANCE_UNUSED ((uint64_t)512 << 10)
 
+/* Full pages of all rows, each that is shared once; the last page of a row is half full. */
+static double kept_pages(const struct plan_rows *rows) {
+    double own = (double)(rows->prompt_tokens - rows->shared_tokens) / SL_PAGE_TOKENS;
+    double parts = (double)rows->count / 2;
+    return own > parts ? own - parts : 0;
+}
+
 /* Memory counts once it is touched: of places, tokens and pages as many as the schedule uses. While
  * rates are assumed, the passes may turn out to have more of them. */
 static void fill_peak(const struct memory *memory, const struct choice *choice, struct plan *plan) {
@@ -106,6 +113,8 @@ static void fill_peak(const struct memory *memory, const struct choice *choice, 
     }
     size_t page_count = load.page_count > 0 ? load.page_count : load.window_page_count;
     double pages = knows ? likely->kv_pages_max : crowded->kv_pages_max;
+    if (memory->scores) /* rows that end leave their full pages to those that begin alike */
+        pages += kept_pages(memory->rows);
     double share = page_count > 0 ? pages / (double)page_count : 1;
     uint64_t kv = (uint64_t)((share < 1 ? share : 1) * (double)plan->kv_bytes);
     kv = (kv + SL_SLAB_ALIGN - 1) / SL_SLAB_ALIGN * SL_SLAB_ALIGN; /* huge pages */
