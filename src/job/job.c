@@ -28,7 +28,7 @@ enum status job_check_means(const struct model *model, const struct row *row, en
                             struct error *err) {
     bool has_tools = row->tools != NULL && row->tools->count > 0;
     *lack = LACK_NONE;
-    if (row->form == ROW_PROMPT_IDS)
+    if (row->form == ROW_PROMPT_IDS || row->form == ROW_CONTINUATION_IDS)
         return SL_OK;
     if (model->tokenizer == NULL) {
         *lack = LACK_TOKENIZER;

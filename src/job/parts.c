@@ -54,6 +54,16 @@ static bool add_ids(struct ids *ids, const uint32_t *items, size_t count) {
     return has_added;
 }
 
+static enum status make_ids(const struct model *model, const struct row *row, struct ids *ids,
+                            struct parts *parts, struct error *err) {
+    size_t count = row->prompt_id_count;
+    struct part part = {.count = count, .context = count - row->continuation_id_count};
+    if (!add_ids(ids, row->prompt_ids, count))
+        return error_memory(err, count * sizeof *ids->items, "a row");
+    TRY(prompt_check_ids(model, ids, err));
+    return add_part(parts, &part, err);
+}
+
 /* What the parts of one row are made of. */
 struct maker {
     const struct model *model;
@@ -111,6 +121,8 @@ enum status parts_make(const struct model *model, const struct settings *setting
                        const struct row *row, struct ids *ids, struct parts *parts,
                        struct error *err) {
     ids->count = parts->count = 0;
+    if (row->form == ROW_CONTINUATION_IDS)
+        return make_ids(model, row, ids, parts, err);
     if (row->choice_count > 0)
         return make_choices(model, row, ids, parts, err);
     TRY(prompt_make(model, settings, row, true, NULL, ids, err));

@@ -123,6 +123,7 @@ enum status prompt_make(const struct model *model, const struct settings *settin
         TRY(prompt_encode(model, row->prompt, ids, err));
         break;
     case ROW_CONTINUATION: /* parts.c makes these */
+    case ROW_CONTINUATION_IDS:
     case ROW_CHOICES:
         must(false);
         break;

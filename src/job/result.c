@@ -306,7 +306,7 @@ void result_score_line(const struct row *row, const struct score *const *scores,
     buf_add(out, STR("{\"id\": "));
     buf_add(out, row->id_json);
     buf_add(out, STR(", "));
-    if (row->form == ROW_CONTINUATION) {
+    if (row->form != ROW_CHOICES) {
         add_score(out, scores[0]);
         buf_add(out, STR("}\n"));
         return;

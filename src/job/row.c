@@ -65,15 +65,18 @@ static const struct json *find(const struct json *object, const char *name) {
     return json_is(value, JSON_NULL) ? NULL : value;
 }
 
-static enum status read_ids(struct row *row, const struct json *list, const char *name,
-                            struct error *err) {
+enum status row_read_ids(struct row *row, const struct json *list, const char *name,
+                         struct error *err) {
+    size_t had = row->prompt_id_count;
     if (!json_is(list, JSON_ARRAY))
         return error_set(err, SL_ERR_ROW, "%s must be a list of token ids", name);
     if (list->count == 0)
         return error_set(err, SL_ERR_ROW, "%s is empty: there is nothing to go on from", name);
-    uint32_t *ids = arena_array(&row->arena, list->count, sizeof *ids);
+    uint32_t *ids = arena_array(&row->arena, had + list->count, sizeof *ids);
     if (ids == NULL)
-        return error_memory(err, list->count * sizeof *ids, "prompt_ids");
+        return error_memory(err, list->count * sizeof *ids, name);
+    for (size_t i = 0; i < had; i++)
+        ids[i] = row->prompt_ids[i];
     for (uint32_t i = 0; i < list->count; i++) {
         uint64_t id;
         if (!json_is_integer(&list->items[i]))
@@ -82,11 +85,11 @@ static enum status read_ids(struct row *row, const struct json *list, const char
         if (!json_u64(&list->items[i], &id) || id > UINT32_MAX)
             return error_set(err, SL_ERR_ROW, "%s: the id %.*s is out of range", name,
                              STR_ARG(list->items[i].text));
-        ids[i] = (uint32_t)id;
+        ids[had + i] = (uint32_t)id;
     }
     row->form = ROW_PROMPT_IDS;
     row->prompt_ids = ids;
-    row->prompt_id_count = list->count;
+    row->prompt_id_count = had + list->count;
     return SL_OK;
 }
 
@@ -112,7 +115,7 @@ static enum status read_form(struct row *row, const struct json *object, struct 
         return error_set(err, SL_ERR_ROW,
                          "the row has more than one of prompt, prompt_ids and messages");
     if (ids != NULL)
-        return read_ids(row, ids, "prompt_ids", err);
+        return row_read_ids(row, ids, "prompt_ids", err);
     if (messages != NULL) {
         if (!json_is(messages, JSON_ARRAY))
             return error_set(err, SL_ERR_ROW, "messages must be a list");
@@ -123,7 +126,7 @@ static enum status read_form(struct row *row, const struct json *object, struct 
         return SL_OK;
     }
     if (row->is_batch && is_list_of_numbers(prompt))
-        return read_ids(row, prompt, "prompt", err); /* OpenAI's way to give ids */
+        return row_read_ids(row, prompt, "prompt", err); /* OpenAI's way to give ids */
     if (row->is_batch && !json_is(prompt, JSON_STRING))
         return error_set(err, SL_ERR_ROW, "prompt must be a text or one list of token ids");
     if (!json_string(prompt, &row->prompt))

@@ -1,8 +1,8 @@
 /* Rows: one line of the input file, checked. A row that cannot be used is an error with its line,
  * and the job goes on. Forms (INTERFACE.md "Rows"): prompt, prompt_ids, messages, OpenAI Batch
- * lines; for `score` context and continuation, or prompt and choices. Strings borrow from the line
- * (where they have no escapes), from the settings and from the row's arena: the line must outlive
- * the row. */
+ * lines; for `score` context and continuation, both as texts or as token ids, or prompt and
+ * choices. Strings borrow from the line (where they have no escapes), from the settings and from
+ * the row's arena: the line must outlive the row. */
 #ifndef SLUICE_JOB_ROW_H
 #define SLUICE_JOB_ROW_H
 
@@ -21,7 +21,14 @@ uint64_t row_budget_bytes(uint64_t budget_bytes); /* of a memory budget: an eigh
 uint64_t row_line_bytes_max(uint64_t row_bytes);  /* 0: SL_LINE_MAX */
 size_t row_values_max(uint64_t row_bytes);        /* 0: SL_ROW_VALUES_MAX */
 
-enum row_form { ROW_PROMPT, ROW_PROMPT_IDS, ROW_MESSAGES, ROW_CONTINUATION, ROW_CHOICES };
+enum row_form {
+    ROW_PROMPT,
+    ROW_PROMPT_IDS,
+    ROW_MESSAGES,
+    ROW_CONTINUATION,
+    ROW_CONTINUATION_IDS,
+    ROW_CHOICES
+};
 
 struct row {
     struct arena arena;
@@ -36,8 +43,8 @@ struct row {
     struct str prompt;         /* of rows to be scored, what stands before the choices */
     const struct str *choices; /* [choice_count]: those, or the one continuation; each has text */
     size_t choice_count;
-    const uint32_t *prompt_ids;
-    size_t prompt_id_count;
+    const uint32_t *prompt_ids; /* those of the continuation behind the others */
+    size_t prompt_id_count, continuation_id_count;
     const struct json *messages, *tools, *kwargs;
     int64_t max_tokens; /* the setting's when absent */
     struct sampling sampling;
@@ -69,6 +76,9 @@ uint64_t row_load_bytes(const struct row *row, uint64_t line_bytes);
 /* Parameters that are the same in plain rows and in Batch bodies. row_params.c. */
 enum status row_read_params(struct row *row, const struct json *object,
                             const struct settings *settings, struct error *err);
+/* Appends a list of token ids to prompt_ids. */
+enum status row_read_ids(struct row *row, const struct json *list, const char *name,
+                         struct error *err);
 /* Form and texts of a row to be scored. row_score.c. */
 enum status row_read_score(struct row *row, const struct json *object, struct error *err);
 /* Adds the names of members of object that are in no table to `unknown`, each once. */

@@ -38,9 +38,10 @@ static const struct param params[] = {
 
 /* Members that are read elsewhere, or that cannot change an answer. */
 static const char *const other_names[] = {
-    "id",       "prompt",       "prompt_ids", "messages", "seed",         "stop",
-    "logprobs", "top_logprobs", "body",       "n",        "model",        "stream",
-    "user",     "metadata",     "store",      "context",  "continuation", "choices"};
+    "id",           "prompt",       "prompt_ids", "messages", "seed",        "stop",
+    "logprobs",     "top_logprobs", "body",       "n",        "model",       "stream",
+    "user",         "metadata",     "store",      "context",  "context_ids", "continuation_ids",
+    "continuation", "choices"};
 static const char *const envelope_names[] = {"custom_id", "method", "url", "body"};
 
 static enum status read_integer(const struct param *param, const struct json *value, int64_t *out,

@@ -1,6 +1,7 @@
-/* Owns the forms of rows that `score` reads: context and continuation, or prompt and choices. Texts
- * alone: what they are in tokens is pair.c's. Refuses, as the row's error, a text that is missing
- * or of another type, and one to be scored that is empty: nothing would be scored. */
+/* Owns the forms of rows that `score` reads: context and continuation, the same as token ids, or
+ * prompt and choices. Texts alone: what they are in tokens is parts.c's. Refuses, as the row's
+ * error, a text that is missing or of another type, and one to be scored that is empty: nothing
+ * would be scored. */
 #include "job/row.h"
 
 struct form {
@@ -10,6 +11,7 @@ struct form {
 
 static const struct form forms[] = {
     {"context", "continuation", ROW_CONTINUATION},
+    {"context_ids", "continuation_ids", ROW_CONTINUATION_IDS},
     {"prompt", "choices", ROW_CHOICES},
 };
 #define FORM_COUNT (sizeof forms / sizeof forms[0])
@@ -28,8 +30,8 @@ static enum status find_form(const struct json *object, const struct form **out,
             continue;
         if (*out != NULL)
             return error_set(err, SL_ERR_ROW,
-                             "the row has members of both context and continuation and of prompt "
-                             "and choices");
+                             "the row has more than one of context, context_ids and prompt, or of "
+                             "what belongs to them");
         *out = &forms[i];
     }
     if (*out == NULL)
@@ -54,9 +56,18 @@ static enum status read_choices(const struct json *list, struct str *choices, st
     return SL_OK;
 }
 
-enum status row_read_score(struct row *row, const struct json *object, struct error *err) {
-    const struct form *form;
-    TRY(find_form(object, &form, err));
+static enum status read_all_ids(struct row *row, const struct json *object, const struct form *form,
+                                struct error *err) {
+    TRY(row_read_ids(row, find(object, form->context), form->context, err));
+    size_t context = row->prompt_id_count;
+    TRY(row_read_ids(row, find(object, form->choices), form->choices, err));
+    row->continuation_id_count = row->prompt_id_count - context;
+    row->choice_count = 1;
+    return SL_OK;
+}
+
+static enum status read_texts(struct row *row, const struct json *object, const struct form *form,
+                              struct error *err) {
     const struct json *value = find(object, form->choices);
     if (!json_string(find(object, form->context), &row->prompt))
         return error_set(err, SL_ERR_ROW, "%s must be a text", form->context);
@@ -78,9 +89,17 @@ enum status row_read_score(struct row *row, const struct json *object, struct er
         if (choices[0].len == 0)
             return error_set(err, SL_ERR_ROW, "continuation is empty: there is nothing to score");
     }
-    row->form = form->form;
     row->choices = choices;
     row->choice_count = count;
+    return SL_OK;
+}
+
+enum status row_read_score(struct row *row, const struct json *object, struct error *err) {
+    const struct form *form;
+    TRY(find_form(object, &form, err));
+    TRY(form->form == ROW_CONTINUATION_IDS ? read_all_ids(row, object, form, err)
+                                           : read_texts(row, object, form, err));
+    row->form = form->form;
     row->max_tokens = 1;
     row->ignores_eos = true;
     return SL_OK;
