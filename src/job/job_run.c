@@ -10,25 +10,15 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "job/live.h"
 #include "job/progress.h"
 #include "job/result.h"
 #include "plan/learn.h"
 #include "plan/pins.h"
-#include "text/stop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A row that is in the engine: of its line only what the result needs. */
-struct live {
-    struct row row; /* id, flags and stop texts alone; the rest is gone */
-    size_t index, place;
-    size_t prompt_tokens, max_tokens;
-    struct stop stop;
-    bool is_recorded; /* tokens of it are in the journal, or will be with the next commit */
-    uint64_t record;  /* the first one that they are in; 0: not committed yet */
-};
 
 /* What the next commit makes done. */
 struct ended {
@@ -151,51 +141,10 @@ static uint64_t length_of(const struct job_row *looked) {
     return (uint64_t)looked->prompt_tokens + looked->max_tokens;
 }
 
-static void live_free(struct run *run, struct live *live) {
-    if (live == NULL)
-        return;
+/* Gives a place of run->live free again. */
+static void leave(struct run *run, struct live *live) {
     run->live[live->place] = NULL;
-    stop_release(&live->stop);
-    row_release(&live->row);
-    mem_free(live);
-}
-
-static bool copy_str(struct arena *arena, struct str from, struct str *to) {
-    char *copy = arena_take(arena, from.len);
-    if (copy == NULL)
-        return false;
-    memcpy(copy, from.data, from.len);
-    *to = (struct str){copy, from.len};
-    return true;
-}
-
-/* Keeps of the loaded row what the result needs, in memory of its own; NULL when memory is out. */
-static struct live *live_new(struct run *run, size_t index) {
-    const struct row *row = &run->slot.row;
-    struct live *live = mem_new(1, sizeof *live);
-    if (live == NULL)
-        return NULL;
-    while (run->live[live->place] != NULL)
-        live->place++;
-    must(live->place < run->plan->batch);
-    run->live[live->place] = live;
-    live->index = index;
-    live->prompt_tokens = run->slot.look.prompt_tokens;
-    live->max_tokens = run->slot.look.max_tokens;
-    live->row = *row;
-    arena_init(&live->row.arena);
-    live->row.prompt = (struct str){0};
-    live->row.prompt_ids = NULL;
-    live->row.messages = live->row.tools = live->row.kwargs = NULL;
-    bool has_copied = copy_str(&live->row.arena, row->id_json, &live->row.id_json);
-    for (size_t i = 0; i < row->stop_count; i++)
-        has_copied = has_copied && copy_str(&live->row.arena, row->stops[i], &live->row.stops[i]);
-    size_t stops = run->job->model->tokenizer != NULL ? row->stop_count : 0;
-    stop_init(&live->stop, run->job->model->tokenizer, live->row.stops, stops, row->skips_special);
-    if (has_copied)
-        return live;
-    live_free(run, live);
-    return NULL;
+    live_free(live);
 }
 
 /* Whether a row can go on from what the journal has of it: the same job has written it. */
@@ -240,9 +189,13 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
     if (is_changed(run, index) || run->slot.look.prompt_tokens != looked->prompt_tokens ||
         run->slot.look.max_tokens != looked->max_tokens)
         return changed(run, index, err);
-    struct live *live = live_new(run, index);
+    struct live *live = live_new(&run->slot, run->job->model->tokenizer, index);
     if (live == NULL)
         return error_memory(err, sizeof *live, "a row");
+    while (run->live[live->place] != NULL)
+        live->place++;
+    must(live->place < run->plan->batch);
+    run->live[live->place] = live;
     struct seq_request request = {
         .user = live,
         .key = str_hash(live->row.id_json),
@@ -260,7 +213,7 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
     if (status == SL_OK)
         status = engine_admit(run->engine, &request, err);
     if (status != SL_OK)
-        live_free(run, live);
+        leave(run, live);
     else
         progress_enter(run->progress, live->place, request.answer_count, looked->max_tokens);
     return status;
@@ -338,48 +291,6 @@ static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
     return false;
 }
 
-/* How many tokens of an answer begin before the cut of its stop text: into *count. */
-static enum status count_before_cut(const struct stop *stop, const uint32_t *ids, size_t *count,
-                                    struct error *err) {
-    struct buf bytes;
-    enum status status = SL_OK;
-    buf_init(&bytes);
-    size_t begin = 0, kept = 0;
-    while (status == SL_OK && kept < *count && begin < stop->cut) {
-        bool is_silent = stop->skips_special && tokenizer_is_special(stop->tokenizer, ids[kept]);
-        buf_clear(&bytes);
-        if (!is_silent)
-            tokenizer_token_bytes(stop->tokenizer, ids[kept], &bytes);
-        status = buf_status(&bytes, "an answer", err);
-        begin += bytes.len;
-        kept++;
-    }
-    buf_release(&bytes);
-    *count = kept;
-    return status;
-}
-
-static enum status make_text(struct run *run, const struct live *live, struct result *result,
-                             struct error *err) {
-    const struct tokenizer *tokenizer = run->job->model->tokenizer;
-    buf_clear(&run->text);
-    if (live->stop.cut != SIZE_MAX) {
-        TRY(buf_status(&live->stop.bytes, "an answer", err));
-        TRY(count_before_cut(&live->stop, result->ids, &result->count, err));
-        utf8_add_lossy(&run->text, str_cut(buf_str(&live->stop.bytes), 0, live->stop.cut));
-    } else if (tokenizer != NULL) {
-        enum status status = tokenizer_decode(tokenizer, result->ids, result->count,
-                                              live->row.skips_special, &run->text, err);
-        if (status == SL_ERR_ROW) /* a limit, and no fault of the row's */
-            return error_set(err, SL_ERR_ENV, "an answer of %zu tokens cannot be decoded",
-                             result->count);
-        TRY(status);
-    }
-    TRY(buf_status(&run->text, "an answer", err));
-    result->text = buf_str(&run->text);
-    return SL_OK;
-}
-
 static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     struct run *run = ctx;
     struct live *live = seq->user;
@@ -393,7 +304,8 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
         .logprobs = seq->logprobs,
         .top_logprobs = live->row.top_logprobs,
     };
-    TRY(make_text(run, live, &result, err));
+    buf_clear(&run->text);
+    TRY(live_text(live, run->job->model->tokenizer, &result, &run->text, err));
     buf_clear(&run->line);
     result_line(&run->context, &result, &run->line);
     TRY(buf_status(&run->line, "a result line", err));
@@ -404,7 +316,7 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     progress_leave(run->progress, live->place, seq->finish == FINISH_STOP);
     if (!live->row.ignores_eos)
         lessons_row(&run->lessons, result.count, live->max_tokens);
-    live_free(run, live);
+    leave(run, live);
     return SL_OK;
 }
 
@@ -546,7 +458,7 @@ static void clear_run(struct run *run) {
     team_free(run->team);
     progress_close(run->progress);
     for (size_t i = 0; run->live != NULL && i < run->plan->batch; i++)
-        live_free(run, run->live[i]);
+        live_free(run->live[i]);
     mem_free(run->live);
     mem_free(run->queue.rows);
     job_slot_release(&run->slot);
