@@ -19,6 +19,10 @@ static struct kv_layer layer_of(const struct config *config, enum kv_dtype dtype
     return layer;
 }
 
+static size_t state_bytes(const struct config *config) {
+    return delta_state_floats(&config->delta.shape) * sizeof(float);
+}
+
 static size_t layer_bytes(const struct kv_layer *layer) {
     return kv_layer_bytes(layer->dtype, layer->kv_heads, layer->head_dim,
                           layer->shares_values ? 0 : layer->value_dim);
@@ -26,6 +30,8 @@ static size_t layer_bytes(const struct kv_layer *layer) {
 
 /* A compressed cache is seen whole, whatever the config says of windows. */
 static enum kv_group group_of(const struct config *config, size_t layer) {
+    if (config_is_delta(config, (uint32_t)layer))
+        return KV_STATE;
     bool is_windowed = config->window != 0 && config->is_windowed != NULL &&
                        config->is_windowed[layer] && config->latent.kv_rank == 0;
     return is_windowed ? KV_WINDOW : KV_WHOLE;
@@ -33,9 +39,9 @@ static enum kv_group group_of(const struct config *config, size_t layer) {
 
 size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_group group) {
     struct kv_layer layer = layer_of(config, dtype);
-    size_t bytes = 0;
+    size_t bytes = 0, each = group == KV_STATE ? state_bytes(config) : layer_bytes(&layer);
     for (size_t i = 0; i < config->layers; i++)
-        bytes += group_of(config, i) == group ? layer_bytes(&layer) : 0;
+        bytes += group_of(config, i) == group ? each : 0;
     return bytes;
 }
 
@@ -65,7 +71,7 @@ static void place_layers(struct kv *kv, const struct config *config, enum kv_dty
         kv->layers[i].is_windowed = group == KV_WINDOW;
         kv->layers[i].base = pool->slab.data + offsets[group];
         kv->layers[i].page_bytes = pool->page_bytes;
-        offsets[group] += layer_bytes(&kv->layers[i]);
+        offsets[group] += group == KV_STATE ? state_bytes(config) : layer_bytes(&kv->layers[i]);
     }
     for (size_t group = 0; group < KV_GROUPS; group++)
         must(offsets[group] == kv->pools[group].page_bytes);
@@ -141,6 +147,10 @@ void kv_give(struct kv *kv, enum kv_group group, uint32_t page) {
     must(pool->free_count < pool->page_count);
     pool->free_pages[pool->free_count++] = page;
     pool->pages_used--;
+}
+
+bool kv_has_state(const struct kv *kv) {
+    return kv->pools[KV_STATE].page_bytes > 0;
 }
 
 size_t kv_pages_used(const struct kv *kv) {

@@ -1,8 +1,9 @@
 /* KV memory: pools of pages, each page for 16 positions of one row over all layers of a group
- * (backend/kv_view.h has the layout). There are two groups: layers that see the whole row, and
- * those with a window, which give back what no later token sees. A group without layers has no
- * pool. A pool is address space reserved once; a page counts against memory once written. One
- * thread. */
+ * (backend/kv_view.h has the layout). There are three groups: layers that see the whole row, those
+ * with a window, which give back what no later token sees, and those that keep a state of one size
+ * instead: there a row has one page from its first token to its end (backend.h has its layout),
+ * which no other row can go on from. A group without layers has no pool. A pool is address space
+ * reserved once; a page counts against memory once written. One thread. */
 #ifndef SLUICE_ENGINE_KV_H
 #define SLUICE_ENGINE_KV_H
 
@@ -12,7 +13,7 @@
 
 #define SL_PAGE_GONE UINT32_MAX /* the number of a page that was given back */
 
-enum kv_group { KV_WHOLE, KV_WINDOW, KV_GROUPS };
+enum kv_group { KV_WHOLE, KV_WINDOW, KV_STATE, KV_GROUPS };
 
 struct kv_pool {
     struct slab slab;
@@ -44,7 +45,10 @@ size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_g
 uint32_t kv_window(const struct config *config);
 bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page); /* false when none is free */
 void kv_give(struct kv *kv, enum kv_group group, uint32_t page);
-/* Of both groups: pages taken, their bytes, the bytes of all. */
+/* Whether layers keep a state: then what a row has computed ends at its last token, and its pages
+ * are of no use to a row with the same beginning. */
+bool kv_has_state(const struct kv *kv);
+/* Of all groups: pages taken (states are none), their bytes, the bytes of all. */
 size_t kv_pages_used(const struct kv *kv);
 uint64_t kv_bytes_used(const struct kv *kv);
 uint64_t kv_bytes(const struct kv *kv);

@@ -6,9 +6,10 @@
 #include <string.h>
 
 static const struct arch *const archs[] = {
-    &arch_llama,     &arch_mistral, &arch_qwen2,    &arch_qwen3,    &arch_gemma2,  &arch_gemma3,
-    &arch_phi3,      &arch_olmo2,   &arch_smollm3,  &arch_granite,  &arch_mixtral, &arch_qwen2_moe,
-    &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek, &arch_glm4_moe,
+    &arch_llama,    &arch_mistral,    &arch_qwen2,     &arch_qwen3,       &arch_gemma2,
+    &arch_gemma3,   &arch_phi3,       &arch_olmo2,     &arch_smollm3,     &arch_granite,
+    &arch_mixtral,  &arch_qwen2_moe,  &arch_qwen3_moe, &arch_gpt_oss,     &arch_deepseek,
+    &arch_glm4_moe, &arch_qwen3_next, &arch_qwen3_5,   &arch_qwen3_5_moe,
 };
 #define ARCH_TABLE_COUNT (sizeof archs / sizeof archs[0])
 
@@ -56,11 +57,52 @@ enum arch_need arch_layer_need(const struct arch *arch, const struct config *con
                     role == ROLE_GATE_BIAS || role == ROLE_UP_BIAS || role == ROLE_DOWN_BIAS;
     if (is_mixture ? is_plain : role_is_mixture(role))
         return ARCH_ABSENT;
+    if (config_is_delta(config, layer) ? role_is_attention(role) : role_is_delta(role))
+        return ARCH_ABSENT;
     return arch->need(config, role);
 }
 
+/* Of a gated delta network. */
+static void arch_delta_shape(const struct config *config, enum role role, uint64_t *rows,
+                             uint64_t *columns) {
+    const struct delta_shape *shape = &config->delta.shape;
+    uint64_t heads = shape->value_heads, values = heads * shape->value_dim;
+    uint64_t channels = delta_channels(shape), hidden = config->hidden;
+    *columns = hidden;
+    switch (role) {
+    case ROLE_DELTA_QKVZ:
+        *rows = channels + values;
+        break;
+    case ROLE_DELTA_QKV:
+        *rows = channels;
+        break;
+    case ROLE_DELTA_Z:
+        *rows = values;
+        break;
+    case ROLE_DELTA_BA:
+        *rows = 2 * heads;
+        break;
+    case ROLE_DELTA_OUT:
+        *rows = hidden;
+        *columns = values;
+        break;
+    case ROLE_DELTA_TAPS:
+        *rows = channels * shape->kernel;
+        *columns = 0;
+        break;
+    case ROLE_DELTA_NORM:
+        *rows = shape->value_dim;
+        *columns = 0;
+        break;
+    default: /* a value each head */
+        *rows = heads;
+        *columns = role == ROLE_DELTA_B || role == ROLE_DELTA_A ? hidden : 0;
+    }
+}
+
 /* A matrix is [outputs, inputs]; a vector has as many values as the outputs it belongs to. */
-void arch_shape(const struct config *config, enum role role, uint64_t *rows, uint64_t *columns) {
+static void arch_plain_shape(const struct config *config, enum role role, uint64_t *rows,
+                             uint64_t *columns) {
     uint64_t query = (uint64_t)config->heads * config->head_dim;
     uint64_t key = (uint64_t)config->kv_heads * config->head_dim;
     uint64_t hidden = config->hidden, inner = config->inner;
@@ -68,8 +110,6 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
     const struct latent *latent = &config->latent;
     uint64_t expert = mixture->inner, shared = mixture->shared_inner, value = query;
     uint64_t kv_rank = latent->kv_rank, heads = config->heads;
-    if (kv_rank != 0)
-        value = heads * latent->value;
     const struct {
         uint64_t rows, columns;
     } shapes[ROLE_COUNT] = {
@@ -79,7 +119,7 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_ROPE_FACTORS] = {config->rope.rotary / 2, 0},
         [ROLE_ROPE_LONG] = {config->rope.rotary / 2, 0},
         [ROLE_ROPE_SHORT] = {config->rope.rotary / 2, 0},
-        [ROLE_Q] = {query, hidden},
+        [ROLE_Q] = {config->has_output_gate ? 2 * query : query, hidden},
         [ROLE_K] = {key, hidden},
         [ROLE_V] = {key, hidden},
         [ROLE_O] = {hidden, value},
@@ -113,7 +153,7 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
         [ROLE_MLP_POST_NORM] = {hidden, 0},
         [ROLE_Q_NORM] = {config->has_whole_qk_norm ? query : config->head_dim, 0},
         [ROLE_K_NORM] = {config->has_whole_qk_norm ? key : config->head_dim, 0},
-        [ROLE_Q_BIAS] = {query, 0},
+        [ROLE_Q_BIAS] = {config->has_output_gate ? 2 * query : query, 0},
         [ROLE_K_BIAS] = {key, 0},
         [ROLE_V_BIAS] = {key, 0},
         [ROLE_O_BIAS] = {hidden, 0},
@@ -129,4 +169,11 @@ void arch_shape(const struct config *config, enum role role, uint64_t *rows, uin
     must((unsigned)role < ROLE_COUNT);
     *rows = shapes[role].rows;
     *columns = shapes[role].columns;
+}
+
+void arch_shape(const struct config *config, enum role role, uint64_t *rows, uint64_t *columns) {
+    if (role_is_delta(role))
+        arch_delta_shape(config, role, rows, columns);
+    else
+        arch_plain_shape(config, role, rows, columns);
 }

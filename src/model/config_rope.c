@@ -29,9 +29,27 @@ static enum status rope_optional(const struct json *rope, const char *member, co
     return rope_is_set(json_get(rope, member)) ? rope_number(rope, member, name, out, err) : SL_OK;
 }
 
+/* What reads one object of settings. */
+struct rope_reader {
+    const struct json *config;
+    const char *name;
+    const struct arch *arch;
+    struct config *out;
+};
+
+/* A member of a list that families understand or do not (arch.settings): how three kinds of
+ * positions share the pairs, which are all the same in text. */
+static bool rope_is_setting(const struct arch *arch, struct str member) {
+    static const char *const special[] = {"mrope_section", "mrope_interleaved", NULL};
+    for (const char *const *word = special; *word != NULL; word++)
+        if (str_is(member, *word) && arch_has_setting(arch, *word))
+            return true;
+    return false;
+}
+
 /* Members that are understood, or change nothing for these types. */
-static enum status rope_check_members(const struct json *rope, enum rope_kind kind,
-                                      const char *name, struct error *err) {
+static enum status rope_check_members(const struct rope_reader *reader, const struct json *rope,
+                                      enum rope_kind kind, struct error *err) {
     static const char *const known[] = {"rope_type",
                                         "type",
                                         "rope_theta",
@@ -60,19 +78,12 @@ static enum status rope_check_members(const struct json *rope, enum rope_kind ki
             is_known |= json_double(&member->value, &value) && value == 1.0;
         if (str_is(member->name, "finetuned")) /* of the first yarn models; a remark */
             is_known |= json_is(&member->value, JSON_TRUE) || json_is(&member->value, JSON_FALSE);
-        if (!is_known)
-            return error_set(err, SL_ERR_ENV, "%s: rope member %.*s is not supported", name,
+        if (!is_known && !rope_is_setting(reader->arch, member->name))
+            return error_set(err, SL_ERR_ENV, "%s: rope member %.*s is not supported", reader->name,
                              STR_ARG(member->name));
     }
     return SL_OK;
 }
-
-/* What reads one object of settings. */
-struct rope_reader {
-    const struct json *config;
-    const char *name;
-    struct config *out;
-};
 
 static enum status rope_yarn(const struct rope_reader *reader, const struct json *rope,
                              struct rope_config *out, struct error *err) {
@@ -164,7 +175,7 @@ static enum status rope_from_object(const struct rope_reader *reader, const stru
     if (!json_is(rope, JSON_OBJECT))
         return error_set(err, SL_ERR_ENV, "%s: the rope settings are not an object", name);
     TRY(rope_kind_from(rope, name, &out->kind, err));
-    TRY(rope_check_members(rope, out->kind, name, err));
+    TRY(rope_check_members(reader, rope, out->kind, err));
     if (out->kind != ROPE_DEFAULT && out->kind != ROPE_LONGROPE)
         TRY(rope_number(rope, "factor", name, &out->factor, err));
     if (out->kind == ROPE_LLAMA3) {
@@ -246,7 +257,7 @@ enum status config_rope_from_json(const struct json *config, const char *name,
                                   const struct arch *arch, struct config *out, struct error *err) {
     const struct json *scaling = json_get(config, "rope_scaling");
     const struct json *parameters = json_get(config, "rope_parameters");
-    struct rope_reader reader = {.config = config, .name = name, .out = out};
+    struct rope_reader reader = {.config = config, .name = name, .arch = arch, .out = out};
     struct rope_config outside = {.theta = 0}, old = {.theta = 0};
     double theta = arch->defaults.rope_theta != 0 ? arch->defaults.rope_theta : ROPE_THETA_DEFAULT;
     TRY(rope_optional(config, "partial_rotary_factor", name, &outside.share, err));

@@ -127,10 +127,16 @@ static uint64_t tensor_rows(const struct tensor *tensor) {
     return rows;
 }
 
+static uint64_t tensor_values(const struct tensor *tensor) {
+    return tensor->dims == 0 ? 0 : tensor_rows(tensor) * tensor->shape[tensor->dims - 1];
+}
+
 /* A stack may come with its experts, or heads, as a dimension of their own; one row as a vector. */
 static bool binder_has_shape(const struct tensor *tensor, const struct binder_what *what,
                              uint64_t rows, uint64_t columns) {
     bool is_stack = what->stack != 0 || what->role == ROLE_K_B || what->role == ROLE_V_B;
+    if (columns == 0 && role_get(what->role)->is_flat)
+        return tensor_values(tensor) == rows;
     if (columns == 0)
         return tensor->dims == 1 && tensor->shape[0] == rows;
     if (tensor->dims == 1)
@@ -368,6 +374,10 @@ static enum status binder_check_forms(struct binder *binder, uint32_t layer, str
         {ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN},
         {ROLE_KV_B, ROLE_K_B},
         {ROLE_KV_B, ROLE_V_B},
+        {ROLE_DELTA_QKVZ, ROLE_DELTA_QKV},
+        {ROLE_DELTA_QKVZ, ROLE_DELTA_Z},
+        {ROLE_DELTA_BA, ROLE_DELTA_B},
+        {ROLE_DELTA_BA, ROLE_DELTA_A},
     };
     const struct model *model = binder->model;
     struct layout_item one, other;
@@ -392,6 +402,10 @@ static enum status binder_check_choices(struct binder *binder, struct error *err
         TRY(binder_either(binder, layer, ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN, err));
         TRY(binder_either(binder, layer, ROLE_KV_B, ROLE_K_B, err));
         TRY(binder_either(binder, layer, ROLE_KV_B, ROLE_V_B, err));
+        TRY(binder_either(binder, layer, ROLE_DELTA_QKVZ, ROLE_DELTA_QKV, err));
+        TRY(binder_either(binder, layer, ROLE_DELTA_QKVZ, ROLE_DELTA_Z, err));
+        TRY(binder_either(binder, layer, ROLE_DELTA_BA, ROLE_DELTA_B, err));
+        TRY(binder_either(binder, layer, ROLE_DELTA_BA, ROLE_DELTA_A, err));
     }
     return SL_OK;
 }

@@ -15,6 +15,7 @@
  */
 #include "model/step.h"
 
+#include "base/num.h"
 #include "model/rope.h"
 
 #include <stdatomic.h>
@@ -24,7 +25,7 @@ struct step_act {
     struct act *act;
     size_t features, tokens;
 };
-#define STEP_ACTS 27
+#define STEP_ACTS 34
 #define ACT_SLACK_BYTES 128 /* what act_init takes for the alignment */
 
 static void step_acts(struct step *step, const struct config *config, size_t tokens, size_t logits,
@@ -42,6 +43,9 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         part = heads * latent->rope > latent->kv_rank ? heads * latent->rope : latent->kv_rank;
         part = part > latent->nope ? part : latent->nope;
     }
+    size_t gated = config->has_output_gate ? query : 0;
+    const struct delta_shape *delta = &config->delta.shape;
+    size_t values = (size_t)delta->value_heads * delta->value_dim;
     size_t pairs = config->rope.rotary / 2;
     size_t window_tokens = config->has_window_rope ? tokens : 0;
     const struct step_act acts[] = {
@@ -67,6 +71,13 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->low_key, latent->rope, tokens},
         {&step->wide_q, heads * wide, tokens},
         {&step->wide_a, wide != 0 ? heads * latent->kv_rank : 0, tokens},
+        {&step->gated_q, 2 * gated, tokens},
+        {&step->attend_gate, gated, tokens},
+        {&step->delta_in, delta_channels(delta) + values, tokens},
+        {&step->delta_z, values, tokens},
+        {&step->delta_b, 2 * (size_t)delta->value_heads, tokens},
+        {&step->delta_a, delta->value_heads, tokens},
+        {&step->delta_out, values, tokens},
         {&step->part, part, tokens},
         {&step->rope.cosines, pairs, tokens},
         {&step->rope.sines, pairs, tokens},
@@ -107,13 +118,21 @@ static size_t step_place(struct step *step, const struct config *config, size_t 
     return at;
 }
 
+/* A vector may come with several dimensions. */
+static size_t step_vector_count(const struct tensor *tensor) {
+    size_t values = 1;
+    for (uint32_t i = 0; i < tensor->dims; i++)
+        values *= (size_t)tensor->shape[i]; /* model_bind.c has checked the product */
+    return values;
+}
+
 /* Values of all resident vectors. */
 static size_t step_vector_values(const struct model *model) {
     size_t sum = 0;
     size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
     for (size_t i = 0; i < count; i++)
         if (model->vectors[i] != NULL)
-            sum += (size_t)model->vectors[i]->shape[0];
+            sum += step_vector_count(model->vectors[i]);
     return sum;
 }
 
@@ -139,8 +158,8 @@ size_t step_product_features(const struct model *model) {
     struct step step = {0};
     struct step_act acts[STEP_ACTS];
     /* What no product reads may be far wider. */
-    const struct act *const others[] = {&step.logits, &step.wide_q, &step.wide_a,
-                                        &step.expert_both};
+    const struct act *const others[] = {&step.logits,      &step.wide_q,  &step.wide_a,
+                                        &step.expert_both, &step.gated_q, &step.delta_in};
     size_t most = 0;
     step_acts(&step, &model->config, 1, 1, acts);
     for (size_t i = 0; i < STEP_ACTS; i++) {
@@ -157,7 +176,7 @@ size_t step_product_features(const struct model *model) {
 static enum status step_read_vector(const struct model *model, const struct tensor *tensor,
                                     float *values, struct error *err) {
     const struct dtype_info *info = dtype_get(tensor->dtype);
-    size_t count = (size_t)tensor->shape[0];
+    size_t count = step_vector_count(tensor);
     uint8_t *raw = mem_new((size_t)tensor->bytes, 1);
     if (raw == NULL)
         return error_memory(err, (size_t)tensor->bytes, "a vector of weights");
@@ -177,12 +196,16 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
         const struct tensor *tensor = model->vectors[i];
         if (tensor == NULL)
             continue;
+        enum role role = (enum role)(i % ROLE_COUNT);
+        size_t values = step_vector_count(tensor);
         TRY(step_read_vector(model, tensor, next, err));
-        if (role_get((enum role)(i % ROLE_COUNT))->is_norm)
-            for (size_t j = 0; j < tensor->shape[0]; j++)
-                next[j] += model->config.norm_offset;
+        for (size_t j = 0; role_get(role)->is_norm && j < values; j++)
+            next[j] += model->config.norm_offset;
+        for (size_t j = 0;
+             role == ROLE_DELTA_RATE && model->config.delta.has_log_rate && j < values; j++)
+            next[j] = -num_exp(next[j]);
         step->vectors[i] = next;
-        next += tensor->shape[0];
+        next += values;
     }
     return SL_OK;
 }

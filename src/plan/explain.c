@@ -61,7 +61,10 @@ static void add_batch(const struct plan *plan, struct buf *out) {
     add_amount(out, " - ", plan->activation_bytes, " activations)");
     add_amount(out, " / ", row_bytes, " KV a row");
     add_many(out, " (prompt + answer, ", plan->rows.sequence_tokens / count, "token");
-    buf_add(out, STR(" on average)"));
+    buf_add(out, STR(" on average"));
+    if (plan->state_bytes_per_row > 0)
+        add_amount(out, ", and ", plan->state_bytes_per_row, " of state however long it is");
+    buf_add(out, STR(")"));
     if (plan->slab_count > 0 && plan->batch < plan->rows.count && row_bytes > 0)
         buf_printf(out, " = %.1f average rows", (double)plan->kv_bytes / (double)row_bytes);
     buf_printf(out, ", bounded by: %s.", plan->batch_reason);
@@ -162,6 +165,7 @@ void plan_json(const struct plan *plan, const struct model *model, struct buf *o
     add_count(out, "ring_bytes", plan->ring_bytes);
     add_count(out, "activation_bytes", plan->activation_bytes);
     add_count(out, "kv_bytes_per_token", plan->kv_bytes_per_token);
+    add_count(out, "state_bytes_per_row", plan->state_bytes_per_row);
     add_count(out, "kv_bytes", plan->kv_bytes);
     add_count(out, "pinned_bytes", plan->pinned_bytes);
     add_count(out, "batch", plan->batch);

@@ -195,6 +195,7 @@ static void fill_pages(const struct memory *memory, const struct settings *setti
     uint64_t fixed = memory_total(memory, choice->way, choice->slab_count, &load);
     uint64_t before = memory_work(memory, &choice->load);
     extra = extra > before ? extra - before : 0;
+    extra += memory->state_bytes * (load.batch - choice->load.batch);
     if (fixed >= usable || extra > (usable - fixed) / PLACES_SHARE)
         return;
     uint64_t pages = (usable - fixed) / memory_page_cost(memory);
@@ -313,9 +314,12 @@ static void fill_kv(const struct memory *memory, const struct memory_load *load,
     plan->kv_bytes_per_token = (memory->page_bytes + memory->window_page_bytes) / SL_PAGE_TOKENS;
     plan->kv_bytes_per_row =
         (memory->rows->pages + rows - 1) / rows * memory->page_bytes +
-        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes;
-    plan->kv_bytes =
-        memory->page_bytes * load->page_count + memory->window_page_bytes * load->window_page_count;
+        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes +
+        memory->state_bytes;
+    plan->kv_bytes = memory->page_bytes * load->page_count +
+                     memory->window_page_bytes * load->window_page_count +
+                     memory->state_bytes * load->batch;
+    plan->state_bytes_per_row = memory->state_bytes;
     plan->page_count = load->page_count;
     plan->window_page_count = load->window_page_count;
 }
@@ -343,7 +347,8 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     snprintf(plan->batch_reason, sizeof plan->batch_reason, "%s", choice->batch_reason);
     /* Pages count once they are used, and where rows wait for their turn the last one inside leaves
      * half a row free on average. */
-    uint64_t unused = load->batch < memory->rows->count ? plan->kv_bytes_per_row / 2 : 0;
+    uint64_t row = plan->kv_bytes_per_row - plan->state_bytes_per_row;
+    uint64_t unused = load->batch < memory->rows->count ? row / 2 : 0;
     uint64_t kv = plan->kv_bytes > unused ? plan->kv_bytes - unused : plan->kv_bytes;
     uint64_t sum = plan->base_bytes + weights + plan->pinned_bytes + plan->activation_bytes + kv;
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
