@@ -110,6 +110,8 @@ static void arch_plain_shape(const struct config *config, enum role role, uint64
     const struct latent *latent = &config->latent;
     uint64_t expert = mixture->inner, shared = mixture->shared_inner, value = query;
     uint64_t kv_rank = latent->kv_rank, heads = config->heads;
+    if (kv_rank != 0)
+        value = heads * latent->value;
     const struct {
         uint64_t rows, columns;
     } shapes[ROLE_COUNT] = {
