@@ -98,7 +98,7 @@ static inline size_t delta_channels(const struct delta_shape *shape) {
 }
 
 /* Floats of S of one head: the value's features are made whole tiles of 16, and those past
- * value_dim stay zero. */
+ * value_dim influence nothing. */
 static inline size_t delta_head_floats(const struct delta_shape *shape) {
     return act_tiles(shape->value_dim) * SL_LANES * shape->key_dim;
 }
@@ -120,7 +120,7 @@ struct delta_args {
     const struct kv_run *runs; /* all tokens of the pass; a row comes once */
     size_t run_count;
     struct delta_place q, k, v, z, a, b;
-    const float *taps; /* [channels, kernel], oldest first */
+    const float *taps; /* [kernel, channels], oldest first */
     const float *rate; /* [value_heads], negative */
     const float *bias; /* [value_heads] */
     const float *norm; /* [value_dim] */

@@ -108,10 +108,9 @@ static void arch_plain_shape(const struct config *config, enum role role, uint64
     uint64_t hidden = config->hidden, inner = config->inner;
     const struct mixture *mixture = &config->mixture;
     const struct latent *latent = &config->latent;
-    uint64_t expert = mixture->inner, shared = mixture->shared_inner, value = query;
+    uint64_t expert = mixture->inner, shared = mixture->shared_inner, value;
     uint64_t kv_rank = latent->kv_rank, heads = config->heads;
-    if (kv_rank != 0)
-        value = heads * latent->value;
+    value = kv_rank != 0 ? heads * latent->value : query;
     const struct {
         uint64_t rows, columns;
     } shapes[ROLE_COUNT] = {

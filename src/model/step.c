@@ -19,6 +19,7 @@
 #include "model/rope.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 /* Activations of a step and their sizes: one row each, so that step_new and step_bytes agree. */
 struct step_act {
@@ -188,6 +189,32 @@ static enum status step_read_vector(const struct model *model, const struct tens
     return status;
 }
 
+/* The convolution's weights [channels, kernel] as [kernel, channels]. */
+static enum status step_turn_taps(size_t kernel, size_t count, float *values, struct error *err) {
+    size_t channels = count / kernel;
+    float *turned = mem_new(count, sizeof *turned);
+    if (turned == NULL)
+        return error_memory(err, count * sizeof *turned, "the weights of a convolution");
+    for (size_t channel = 0; channel < channels; channel++)
+        for (size_t tap = 0; tap < kernel; tap++)
+            turned[tap * channels + channel] = values[channel * kernel + tap];
+    memcpy(values, turned, count * sizeof *turned);
+    mem_free(turned);
+    return SL_OK;
+}
+
+/* What files hold in another form than is computed with. */
+static enum status step_prepare_vector(const struct config *config, enum role role, size_t count,
+                                       float *values, struct error *err) {
+    if (role == ROLE_DELTA_TAPS)
+        return step_turn_taps(config->delta.shape.kernel, count, values, err);
+    for (size_t i = 0; role_get(role)->is_norm && i < count; i++)
+        values[i] += config->norm_offset;
+    for (size_t i = 0; role == ROLE_DELTA_RATE && config->delta.has_log_rate && i < count; i++)
+        values[i] = -num_exp(values[i]);
+    return SL_OK;
+}
+
 static enum status step_read_vectors(struct step *step, struct error *err) {
     const struct model *model = step->model;
     float *next = step->vector_values;
@@ -196,14 +223,9 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
         const struct tensor *tensor = model->vectors[i];
         if (tensor == NULL)
             continue;
-        enum role role = (enum role)(i % ROLE_COUNT);
         size_t values = step_vector_count(tensor);
         TRY(step_read_vector(model, tensor, next, err));
-        for (size_t j = 0; role_get(role)->is_norm && j < values; j++)
-            next[j] += model->config.norm_offset;
-        for (size_t j = 0;
-             role == ROLE_DELTA_RATE && model->config.delta.has_log_rate && j < values; j++)
-            next[j] = -num_exp(next[j]);
+        TRY(step_prepare_vector(&model->config, (enum role)(i % ROLE_COUNT), values, next, err));
         step->vectors[i] = next;
         next += values;
     }

@@ -34,7 +34,7 @@ const struct cpu_kernels cpu_kernels_avx2 = {
     .few_tokens_max = AVX2_FEW_MAX,
     .few_decoded_max = AVX2_FEW_DECODED_MAX,
     .attend = avx2_attend,
-    .delta = scalar_delta,
+    .delta = avx2_delta,
     LANES_OPERATIONS,
 };
 

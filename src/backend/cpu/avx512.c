@@ -36,7 +36,7 @@ const struct cpu_kernels cpu_kernels_avx512 = {
     .few_tokens_max = AVX512_FEW_MAX,
     .few_decoded_max = AVX512_FEW_DECODED_MAX,
     .attend = avx512_attend,
-    .delta = scalar_delta,
+    .delta = avx512_delta,
     LANES_OPERATIONS,
 };
 

@@ -34,7 +34,7 @@ const struct cpu_kernels cpu_kernels_neon = {
     .decoders = &neon_decoders,
     .product = neon_product,
     .attend = neon_attend,
-    .delta = scalar_delta,
+    .delta = neon_delta,
     LANES_OPERATIONS,
 };
 

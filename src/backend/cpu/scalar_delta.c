@@ -30,12 +30,12 @@ static float input_of(const struct scalar_head *head, const struct act *act, siz
 
 static void convolve(const struct scalar_head *head, const struct act *act, size_t feature,
                      size_t channel, size_t count, float *out) {
-    size_t kernel = head->args->shape.kernel;
+    size_t kernel = head->args->shape.kernel, channels = delta_channels(&head->args->shape);
     for (size_t i = 0; i < count; i++) {
-        const float *taps = head->args->taps + (channel + i) * kernel;
+        const float *taps = head->args->taps + channel + i;
         float sum = 0.0f;
         for (size_t tap = 0; tap < kernel; tap++)
-            sum = num_fma(taps[tap],
+            sum = num_fma(taps[tap * channels],
                           input_of(head, act, feature + i, channel + i, kernel - 1 - tap), sum);
         out[i] = num_silu(sum);
     }
