@@ -20,6 +20,23 @@ static const enum role hybrid_attend_order[] = {
     ROLE_DELTA_Z, ROLE_DELTA_BA, ROLE_DELTA_B, ROLE_DELTA_A, ROLE_DELTA_OUT,  ROLE_COUNT,
 };
 
+/* Experts as they are published: each by itself, in stacks of MLX, and gate and up of all in one
+ * stack (Qwen3.5). */
+const struct arch_name arch_hybrid_names[ARCH_HYBRID_NAMES] = {
+    {ROLE_EXPERT_GATE,
+     "model.layers.%u.mlp.experts.%u.gate_proj.weight|"
+     "model.layers.%u.mlp.switch_mlp.gate_proj.weight|model.layers.%u.mlp.experts.gate_up_proj",
+     "blk.%u.ffn_gate_exps.weight|blk.%u.ffn_gate_up_exps.weight"},
+    {ROLE_EXPERT_UP,
+     "model.layers.%u.mlp.experts.%u.up_proj.weight|"
+     "model.layers.%u.mlp.switch_mlp.up_proj.weight|model.layers.%u.mlp.experts.gate_up_proj",
+     "blk.%u.ffn_up_exps.weight|blk.%u.ffn_gate_up_exps.weight"},
+    {ROLE_EXPERT_DOWN,
+     "model.layers.%u.mlp.experts.%u.down_proj.weight|"
+     "model.layers.%u.mlp.switch_mlp.down_proj.weight|model.layers.%u.mlp.experts.down_proj",
+     "blk.%u.ffn_down_exps.weight"},
+};
+
 const char *const arch_hybrid_understood[] = {
     /* config.json */
     "num_experts", "num_local_experts", "shared_expert_intermediate_size", "mrope_section",
@@ -194,6 +211,10 @@ enum status arch_hybrid_json(const struct json *config, const char *name, struct
     TRY(config_size(config, "linear_conv_kernel_dim", HYBRID_KERNEL, name, &shape->kernel, err));
     TRY(hybrid_layers(config, name, out, err));
     TRY(config_flag(config, "attention_bias", name, &out->declares_attention_bias, err));
+    const struct json *more = json_get(config, "mtp_num_hidden_layers");
+    uint64_t predict = 0;
+    if (json_u64(more, &predict) && predict <= SL_LAYERS_MAX)
+        out->predict_layers = (uint32_t)predict;
     out->delta.has_log_rate = true;
     out->has_output_gate = true;
     out->norm_offset = 1.0f;

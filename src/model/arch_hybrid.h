@@ -8,6 +8,9 @@
 /* arch_mixture_need or, where the config has no experts, arch_common_need; and a gated delta
  * network, its projections in one of two forms. */
 enum arch_need arch_hybrid_need(const struct config *config, enum role role);
+/* Where their experts may lie. */
+#define ARCH_HYBRID_NAMES 3
+extern const struct arch_name arch_hybrid_names[ARCH_HYBRID_NAMES];
 /* Settings that these families read and others refuse. */
 extern const char *const arch_hybrid_understood[];
 /* Attention with gates on its output, or h += Out delta(x) with x = norm(h); MLP or experts. */

@@ -46,6 +46,8 @@ const struct arch arch_qwen3_5 = {
     .configure_json = arch_hybrid_json,
     .configure_meta = dense_configure_meta,
     .settings = arch_hybrid_understood,
+    .names = arch_hybrid_names,
+    .name_count = ARCH_HYBRID_NAMES,
     .need = arch_hybrid_need,
     .math = &arch_hybrid_math,
 };
@@ -60,6 +62,8 @@ const struct arch arch_qwen3_5_moe = {
     .configure_json = moe_configure,
     .configure_meta = moe_configure_meta,
     .settings = arch_hybrid_understood,
+    .names = arch_hybrid_names,
+    .name_count = ARCH_HYBRID_NAMES,
     .need = arch_hybrid_need,
     .math = &arch_hybrid_math,
 };

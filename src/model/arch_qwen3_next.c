@@ -34,6 +34,8 @@ const struct arch arch_qwen3_next = {
     .configure_json = next_configure,
     .configure_meta = next_configure_meta,
     .settings = arch_hybrid_understood,
+    .names = arch_hybrid_names,
+    .name_count = ARCH_HYBRID_NAMES,
     .need = arch_hybrid_need,
     .math = &arch_hybrid_math,
 };

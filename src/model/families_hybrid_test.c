@@ -100,9 +100,10 @@ static void make_unit(double *x, double scale) {
         x[i] *= scale / sqrt(sum + 1e-6);
 }
 
-/* The delta rule with decay g and share beta: out = S' q. */
-static void recur(double (*state)[VALUE_DIM], const double *q, const double *k, const double *v,
-                  double g, double beta, double *out) {
+/* The delta rule with decay g and share beta: out = S' q. k lies behind the q of all heads. */
+static void recur(double (*state)[VALUE_DIM], const double *q, const double *v, double g,
+                  double beta, double *out) {
+    const double *k = q + KEYS;
     for (size_t c = 0; c < VALUE_DIM; c++) {
         double read = 0;
         for (size_t d = 0; d < KEY_DIM; d++) {
@@ -135,7 +136,7 @@ static void compute_network(struct family_state *state, unsigned layer, size_t t
         const double *key = mixed + head / GROUP * KEY_DIM;
         double *heads_out = out + head * VALUE_DIM;
         double a = ba[HEADS + head] + (double)biases[head];
-        recur(network.state[head], key, key + KEYS, mixed + 2 * KEYS + head * VALUE_DIM,
+        recur(network.state[head], key, mixed + 2 * KEYS + head * VALUE_DIM,
               -exp((double)logs[head]) * log1p(exp(a)), family_sigmoid(ba[head]), heads_out);
         family_norm_with(family_find(tiny, layer, "linear_attn.norm.weight"), 0, 1e-5, VALUE_DIM,
                          VALUE_DIM, heads_out);
