@@ -347,8 +347,7 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     snprintf(plan->batch_reason, sizeof plan->batch_reason, "%s", choice->batch_reason);
     /* Pages count once they are used, and where rows wait for their turn the last one inside leaves
      * half a row free on average. */
-    uint64_t row = plan->kv_bytes_per_row - plan->state_bytes_per_row;
-    uint64_t unused = load->batch < memory->rows->count ? row / 2 : 0;
+    uint64_t unused = load->batch < memory->rows->count ? plan->kv_bytes_per_row / 2 : 0;
     uint64_t kv = plan->kv_bytes > unused ? plan->kv_bytes - unused : plan->kv_bytes;
     uint64_t sum = plan->base_bytes + weights + plan->pinned_bytes + plan->activation_bytes + kv;
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
