@@ -7,7 +7,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 BUILD ?= build/$(notdir $(CC))
-LAYERS := base io tensor text weights backend model engine plan job cli
+LAYERS := base io tensor text weights backend model engine plan job hub cli
 
 WARN := -Wall -Wextra -Wconversion -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # -O3 for the loops over lanes; products and sums may not be contracted or reordered.
@@ -18,7 +18,7 @@ LDFLAGS += -pthread $(SANITIZE)
 LDLIBS += -lpcre2-8 -luring -lsqlite3 -lm
 # Libraries of another machine, unpacked by tools/cross.sh.
 ifneq ($(CROSS_ROOT),)
-CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include
+CPPFLAGS += -isystem $(CROSS_ROOT)/usr/include -isystem $(CROSS_ROOT)/usr/include/aarch64-linux-gnu
 LDFLAGS += -L$(CROSS_ROOT)/usr/lib/aarch64-linux-gnu -Wl,-rpath,$(abspath $(CROSS_ROOT))/usr/lib/aarch64-linux-gnu
 endif
 
@@ -38,7 +38,7 @@ say = @echo "  $(1)	$(patsubst $(BUILD)/%,%,$@)";
 MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all tests cross demo check check-deep fuzz bench clean
+.PHONY: all tests cross demo check check-deep fuzz bench install uninstall deb clean
 all: $(BUILD)/sluice
 
 $(BUILD)/sluice: $(BUILD)/cli/main.o $(call archives,cli)
@@ -57,6 +57,15 @@ $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/$(1)/*_fuzz.c)): $(BUILD)/%: $(BUIL
 	$$(call say,LD)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $$(LDLIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call LAYER_RULES,$(l))))
+
+# The commit, for records of measurements; a file of its own, so that nothing else is compiled again.
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+$(BUILD)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+$(BUILD)/cli/version.o: $(BUILD)/commit
+$(BUILD)/cli/version.o: CPPFLAGS += -DSL_COMMIT='"$(COMMIT)"'
+FORCE:
 
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -104,6 +113,33 @@ fuzz:
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/fuzz OPT='-O1 -g' \
 	    SANITIZE='-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all' $(FUZZERS)
 	tools/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
+
+# Program, manual page, completion and documents below PREFIX; DESTDIR stands before it for packages.
+PREFIX ?= /usr/local
+PLACE = $(DESTDIR)$(PREFIX)
+install: all
+	install -d $(PLACE)/bin $(PLACE)/share/man/man1 $(PLACE)/share/doc/sluice
+	install -d $(PLACE)/share/bash-completion/completions $(PLACE)/share/zsh/site-functions
+	install -d $(PLACE)/share/fish/vendor_completions.d
+	install -m 755 $(BUILD)/sluice $(PLACE)/bin/sluice
+	$(BUILD)/sluice man > $(PLACE)/share/man/man1/sluice.1
+	$(BUILD)/sluice completion bash > $(PLACE)/share/bash-completion/completions/sluice
+	$(BUILD)/sluice completion zsh > $(PLACE)/share/zsh/site-functions/_sluice
+	$(BUILD)/sluice completion fish > $(PLACE)/share/fish/vendor_completions.d/sluice.fish
+	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(PLACE)/share/doc/sluice
+
+uninstall:
+	rm -f $(PLACE)/bin/sluice $(PLACE)/share/man/man1/sluice.1
+	rm -f $(PLACE)/share/bash-completion/completions/sluice
+	rm -f $(PLACE)/share/zsh/site-functions/_sluice
+	rm -f $(PLACE)/share/fish/vendor_completions.d/sluice.fish
+	rm -rf $(PLACE)/share/doc/sluice
+
+# build/sluice_VERSION_ARCH.deb, for the machine that builds it and Debian releases with its libraries.
+deb: all
+	rm -rf build/deb
+	$(MAKE) install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
+	tools/deb.sh build/deb build
 
 bench: $(patsubst src/%.c,$(BUILD)/%,$(wildcard src/*/*_bench.c)) all
 	bench/run.sh $(BUILD)

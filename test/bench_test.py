@@ -78,11 +78,23 @@ class Bench(Suite):
         refused(self.command("bench", "kernels", "--isa", "sse9"), 2, "sse9")
         refused(self.command("bench", "kernels", "--isa", "scalar", "--kernels", "amx"), 2, "amx")
 
+    def check_a_job_runs_on_the_instructions_that_are_asked_for_with_the_same_answers(self):
+        model = self.model("--dtype", "q8_0", "--hidden", 64, "--heads", 4, "--kv-heads", 2, "--inner", 96, name="model.gguf")
+        rows = self.rows([{"id": n, "prompt_ids": [6 + n, 7, 9]} for n in range(3)])
+        texts = []
+        for options in ((), ("--isa", "scalar")):
+            done = self.run(model, rows, "--max-tokens", 8, "--token-ids", "--logprobs", 2, *options)
+            equal((done.code, len(done.results)), (0, 3), done.err)
+            texts.append(done.results)
+        equal(*texts)
+        for words, code, *options in (("sse9", 2, "--isa", "sse9"), ("amx", 2, "--isa", "scalar", "--kernels", "amx")):
+            refused(self.command("plan", model, rows, *options), code, words)
+
     def check_bench_alone_tells_what_there_is(self):
         done = self.command("bench")
         equal(done.code, 0)
         true(b"bench kernels" in done.out and b"bench job" in done.out, done.out)
-        refused(self.command("bench", "job"), 2, "bench job is not in this version")
+        refused(self.command("bench", "job"), 2, "bench job needs a MODEL")
         refused(self.command("bench", "cores"), 2, "cores")
         true(b"--tokens LIST" in self.command("bench", "--help").out, "help")
 

@@ -244,7 +244,7 @@ class Jobs(Suite):
     def check_what_this_build_lacks_is_refused_with_one_code(self):
         model, rows = self.model(), self.job()
         lacking = [("--kernels", name) for name, flag in KERNEL_FLAGS.items() if flag not in processor_flags()]
-        for options in (*lacking, ("--checksum",), ("--precision", "4")):
+        for options in (*lacking, ("--precision", "4")):
             for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):
                 refused(self.command(*command, *options), 3, options[0])
         for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):

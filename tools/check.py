@@ -4,9 +4,10 @@
     tools/check.py --build BUILD [--also LABEL=BUILD ...] [--aarch64 LABEL=BUILD] [--deep] [--only WORD]
 
 Steps: tidy, unit tests (cmocka, every *_test.c), the same in other builds (clang, sanitizers), end-to-end tests in test/, the fixtures of ../shared (or of
-SLUICE_SHARED) when they are there, the promises on a real model. --deep runs the end-to-end tests in the other builds too, and the promises at full
-size. --aarch64 names a build of `make cross`: its unit tests under an emulator, and its answers against those of BUILD. Each step prints its name,
-its counts and, where it failed, its output. The last line is `N passed, N failed, N skipped`. Exit 1 if anything failed.
+SLUICE_SHARED) when they are there, the promises on a real model, a few fixtures on every instruction set. --deep runs the end-to-end tests in the other
+builds too, the promises at full size, and all models, SmolLM2 and the promise of equal bits on every set. --aarch64 names a build of `make cross`: its
+unit tests under an emulator, and its answers against those of BUILD. Each step prints its name, its counts and, where it failed, its output. The last
+line is `N passed, N failed, N skipped`. Exit 1 if anything failed.
 """
 import argparse
 import os
@@ -15,11 +16,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STEP_SECONDS = 1200
+ISAS = ("scalar", "avx2", "avx512", "neon")     # of the kernel set `portable`
+BF16_SETS = ("avx512bf16", "amx")
+FEW_MODELS = ("llama-gqa", "gemma2", "qwen3-moe", "mlx-4bit")     # of the fixtures, for each instruction set
 EMULATOR = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
 
 
@@ -82,6 +87,33 @@ def aarch64(tally, build, label, sluice, env, wants):
                [sys.executable, "test/machines.py", "--bin", sluice, "--other", shlex.join([*EMULATOR, str(build / "sluice")])])
 
 
+def forced(sluice, folder, *options):
+    """A program that is sluice with these options for every run and plan."""
+    path = Path(folder) / "-".join(("sluice", *(option.strip("-") for option in options)))
+    path.write_text(f"#!/bin/sh\ncase $1 in run|plan) exec {shlex.quote(str(sluice))} \"$@\" {shlex.join(options)};; esac\n"
+                    f"exec {shlex.quote(str(sluice))} \"$@\"\n")
+    path.chmod(0o755)
+    return path
+
+
+def can(sluice, *options):
+    """Whether this processor has the kernels that the options ask for."""
+    return run([sluice, "bench", "kernels", "--dtype", "f32", "--tokens", 1, "--shape", "32x32", "--seconds", 0.001, *options])[0] == 0
+
+
+def every_set(tally, sluice, checks, model, is_deep, folder):
+    """Right answers on each instruction set of `portable`, and the promise of equal bits by the bf16 sets too."""
+    for isa in filter(lambda isa: can(sluice, "--isa", isa), ISAS):
+        program, names = forced(sluice, folder, "--isa", isa), () if is_deep else FEW_MODELS
+        script(tally, f"fixtures: every set: models on {isa}", [sys.executable, checks / "answers.py", "--bin", program, "models", *names])
+        if is_deep and model and isa != "scalar":
+            script(tally, f"fixtures: every set: smollm2 on {isa}", [sys.executable, checks / "answers.py", "--bin", program, "smollm2", "--model", model])
+    for options in [("--isa", isa) for isa in ISAS[1:]] + [("--kernels", kernels) for kernels in BF16_SETS]:
+        if is_deep and model and can(sluice, *options):
+            script(tally, f"promises: every set: bits with {' '.join(options)}",
+                   [sys.executable, checks / "promises.py", "--bin", forced(sluice, folder, *options), "--model", model, "--take", 12, "--max-tokens", 12, "bits"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, required=True)
@@ -113,7 +145,7 @@ def main():
             if wants(test.stem):
                 script(tally, f"test/{test.name} {label}".strip(), [sys.executable, test, "--bin", build / "sluice"])
     model = None
-    if wants("smollm2") or wants("promises"):
+    if wants("smollm2") or wants("promises") or wants("every set"):
         code, output, _ = run(["tools/get_model.sh", ".demo"])
         model = ROOT / output.strip().splitlines()[-1] if code == 0 else None
         if not model:
@@ -131,6 +163,9 @@ def main():
             tally.skip(name, "../shared is not there")
         elif command:
             script(tally, name, [sys.executable, checks / command[0], *command[1:]])
+    if wants("every set") and checks.is_dir():
+        with tempfile.TemporaryDirectory(prefix="sluice-check-") as folder:
+            every_set(tally, sluice, checks, model, args.deep, folder)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0
 

@@ -5,7 +5,8 @@
 #   tools/cross.sh FOLDER          (FOLDER/usr/include, FOLDER/usr/lib/aarch64-linux-gnu)
 set -eu
 
-libraries="libcmocka0 libcmocka-dev libpcre2-8-0 libpcre2-dev libsqlite3-0 libsqlite3-dev liburing2 liburing-dev"
+libraries="libcmocka0 libcmocka-dev libpcre2-8-0 libpcre2-dev libsqlite3-0 libsqlite3-dev liburing2 liburing-dev
+    libcurl4-openssl-dev libssl-dev libssl3"
 
 if [ "$(uname -m)" = aarch64 ]; then
     echo "cross.sh: this machine is an aarch64 itself: make check tests its instruction set" >&2

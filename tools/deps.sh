@@ -4,7 +4,7 @@
 #   tools/deps.sh [build | check | deep | cross]     (each one includes those before it; default: build)
 set -eu
 
-build="gcc make libc6-dev libpcre2-dev liburing-dev libsqlite3-dev python3 python3-pip unzip ca-certificates"
+build="gcc make libc6-dev libpcre2-dev liburing-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev python3 python3-pip unzip ca-certificates"
 check="clang libcmocka-dev"
 deep="libclang-rt-14-dev valgrind"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"

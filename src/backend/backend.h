@@ -204,8 +204,8 @@ struct backend {
 
 struct backend_options {
     const char *kernels; /* "portable", "avx512bf16", "amx"; NULL: "portable" */
-    const char *isa;     /* NULL: the best; "scalar" (of any kernel set), "avx2", "avx512",
-                            "neon": for tests */
+    const char *isa;     /* NULL: the best; "avx2", "avx512", "neon": of `portable`, with the
+                            same bits; "scalar": of any kernel set, the reference */
     struct team *team;
     size_t features, tokens; /* the largest activations of a product; `portable` needs neither */
 };
@@ -239,8 +239,9 @@ struct backend_choice {
 
 /* What a setting stands for. "auto": this processor's best bf16 set where all matrices are bf16, so
  * that nothing is rounded but activations; else `portable`. Other names must be sets that this
- * processor can run. Errors as in backend_cpu_new. */
-enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct backend_choice *out,
-                               struct error *err);
+ * processor can run. isa, an instruction set that it has, goes with "auto" and "portable" alone,
+ * and means `portable`; NULL: none is asked for. Errors as in backend_cpu_new. */
+enum status backend_cpu_choose(const char *setting, const char *isa, bool is_all_bf16,
+                               struct backend_choice *out, struct error *err);
 
 #endif

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 static struct cpu cpu_found;
@@ -49,7 +51,10 @@ static uint64_t read_xcr0(void) {
 /* Intel SDM volume 1, chapters 13.3 (XCR0) and 14.3; volume 2, CPUID leaves 1 and 7. */
 static void find_features(struct cpu *cpu) {
     uint32_t a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (uint32_t)bit_OSXSAVE))
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+        return;
+    cpu->has_crc32c = (c & (uint32_t)bit_SSE4_2) != 0;
+    if (!(c & (uint32_t)bit_OSXSAVE))
         return;
     uint32_t leaf1 = c;
     uint64_t saved = read_xcr0();
@@ -84,6 +89,7 @@ static void find_name(struct cpu *cpu) {
 static void find_features(struct cpu *cpu) {
 #if defined(__aarch64__)
     cpu->has_neon = true;
+    cpu->has_crc32c = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 #else
     (void)cpu;
 #endif

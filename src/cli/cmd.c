@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "cli/options.h"
+#include "io/save.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -56,6 +57,55 @@ const struct command command_table[] = {
      "work\n"
      "on the machine lowers the figures. Exit code 3: this processor has not that set.\n",
      FOR_BENCH, cmd_bench},
+    {"bench job", "bench job MODEL ROWS [options]", "how fast jobs are, by batch size",
+     "Runs the job once for each batch size of --batches, each stopped cleanly after --time-box "
+     "(60s\n"
+     "unless told), in a process and a scratch file of its own, and prints a record: machine, "
+     "commit,\n"
+     "command, and for each batch size the median pass, tokens a second, read rate, share of the\n"
+     "time that the drive was busy, and peak memory. `sluice report` makes a page of it. Takes "
+     "the\n"
+     "options of run.\n",
+     FOR_BENCH_JOB, cmd_bench_job},
+    {"verify", "verify MODEL ROWS [options]", "whether answers are the same however they are made",
+     "Answers the first rows (--limit, 20 unless told) twice: resident and streamed where the "
+     "budget\n"
+     "holds the model, else streamed twice with other rows together, one thread and another "
+     "reader.\n"
+     "Prints each difference and `identical 20/20`. With --against, what of another program's\n"
+     "answers is the same: whole answers, first tokens, lengths. Takes the options of run. Exit "
+     "code\n"
+     "1: something differs.\n",
+     FOR_VERIFY, cmd_verify},
+    {"report", "report FILE... [-o PAGE]", "a page with pictures of jobs",
+     "Makes one HTML page, which needs no network, of what `run --metrics` and `bench job` wrote:\n"
+     "passes over time, the drive's share, memory against the budget, rows finished, and what was\n"
+     "planned beside what was measured. Up to 16 files.\n",
+     FOR_REPORT, cmd_report},
+    {"pull", "pull NAME [options]", "download a model, or what is missing of it",
+     "NAME is a well-known one (llama3.3:70b, qwen2.5:0.5b; `sluice list` shows them all), a\n"
+     "repository of the Hugging Face hub (org/name, org/name@revision), or a GGUF file in one\n"
+     "(org/name:file.gguf, or a part of the file's name). Downloads go on where they were, each\n"
+     "file is checked by the sum that the hub declares, and all lies in the cache that the\n"
+     "Hugging Face tools share. Prints where the model lies; run, plan and the others take NAME\n"
+     "as MODEL. HF_TOKEN, or the file that `hf auth login` writes, is the token; it goes to\n"
+     "HF_ENDPOINT alone.\n",
+     FOR_PULL, cmd_pull},
+    {"list", "list [--json]", "models that are on this machine, and names that pull knows",
+     "Shows the repositories in the Hugging Face cache with their sizes, and then the names of\n"
+     "well-known models with repository, size and licence.\n",
+     FOR_LIST, cmd_list},
+    {"rm", "rm NAME", "remove a model from this machine",
+     "Removes a repository from the Hugging Face cache, all its revisions, and says how much room\n"
+     "that gave.\n",
+     FOR_NONE, cmd_rm},
+    {"man", "man", "the manual page, for man -l",
+     "Prints the page that `make install` installs: `sluice man | man -l -` shows it.\n", FOR_NONE,
+     cmd_man},
+    {"completion", "completion SHELL", "completion of commands and options for a shell",
+     "Prints a script for bash, zsh or fish; `make install` puts all three where the shells look.\n"
+     "By hand, in ~/.bashrc: eval \"$(sluice completion bash)\"\n",
+     FOR_NONE, cmd_completion},
 };
 const size_t command_count = sizeof command_table / sizeof command_table[0];
 
@@ -81,8 +131,10 @@ int cmd_fail(enum status status, const struct error *err) {
 }
 
 void cmd_help(const struct command *command, struct buf *out) {
-    buf_printf(out, "sluice %s\n\n%s\nOptions (defaults in brackets)\n", command->usage,
-               command->details);
+    buf_printf(out, "sluice %s\n\n%s", command->usage, command->details);
+    if (command->bit == FOR_NONE)
+        return;
+    buf_add(out, STR("\nOptions (defaults in brackets)\n"));
     options_help((enum command_bit)command->bit, out);
 }
 
@@ -101,6 +153,13 @@ bool cmd_help_wanted(int argc, char **argv, const char *name) {
     fwrite(text.data, 1, text.len, stdout);
     buf_release(&text);
     return true;
+}
+
+enum status cmd_write(const char *path, struct str text, struct error *err) {
+    if (path != NULL && strcmp(path, "-") != 0)
+        return file_save(path, text, err);
+    fwrite(text.data, 1, text.len, stdout); /* cmd_end says whether that worked */
+    return SL_OK;
 }
 
 int cmd_end(int code) {

@@ -25,6 +25,14 @@ int cmd_probe(int argc, char **argv);
 int cmd_render(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_bench_job(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
+int cmd_man(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
 
 /* Exit code of a status; prints err as "sluice: ..." unless it is SL_OK or an empty SL_ERR_STOPPED.
  */
@@ -32,6 +40,10 @@ int cmd_fail(enum status status, const struct error *err);
 /* Whether argv asks for help; then prints that of the command. */
 bool cmd_help_wanted(int argc, char **argv, const char *name);
 void cmd_help(const struct command *command, struct buf *out);
+/* Writes a text to standard output (path NULL or "-"), or whole or not at all to a file. */
+enum status cmd_write(const char *path, struct str text, struct error *err);
+/* The commit that this program was built from; "" when that is not known. */
+const char *cmd_commit(void);
 /* Flushes stdout: the exit code `code`, or that of a full disk or a closed pipe. */
 int cmd_end(int code);
 /* Signals: SIGINT and SIGTERM set a flag (the second one ends at once). */

@@ -288,10 +288,9 @@ static enum status bench_kernels(const struct settings *settings, struct figures
     TRY(read_shape(settings->shape, &figures->options, err));
     TRY(read_dtypes(settings->dtypes, figures, err));
     TRY(read_tokens(settings->token_counts, figures, err));
-    if (settings->isa != NULL && strcmp(settings->kernels, "auto") != 0 &&
-        strcmp(settings->kernels, "portable") != 0)
-        return error_set(err, SL_ERR_USAGE, "--isa is for the portable kernels, not for %s",
-                         settings->kernels);
+    struct backend_choice choice;
+    if (settings->isa != NULL)
+        TRY(backend_cpu_choose(settings->kernels, settings->isa, false, &choice, err));
     signals_install();
     return measure_sets(figures, settings, err);
 }
@@ -306,12 +305,9 @@ static enum status bench(int argc, char **argv, struct figures *figures, struct 
     TRY(options_parse(argc, argv, FOR_BENCH, &settings, what, 1, &count, &config_text, err));
     if (count == 0) {
         printf("sluice bench kernels    how fast the kernels are here: --help lists its options\n"
-               "sluice bench job        a job, measured: not in this version\n");
+               "sluice bench job        how fast jobs are, by batch size: bench job --help\n");
         return SL_OK;
     }
-    if (strcmp(what[0], "job") == 0)
-        return error_set(err, SL_ERR_USAGE,
-                         "bench job is not in this version: sluice bench lists what there is");
     if (strcmp(what[0], "kernels") != 0)
         return error_set(err, SL_ERR_USAGE,
                          "there is nothing to measure called %s: sluice bench lists what there is",

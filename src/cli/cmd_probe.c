@@ -5,6 +5,8 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "cli/model_name.h"
 #include "cli/options.h"
 #include "io/probe.h"
 #include "io/save.h"
@@ -27,8 +29,9 @@ struct probing {
     const char *path;
     struct model *model;  /* NULL: a file or a scratch file */
     struct file *scratch; /* likewise, the other way round */
-    struct probe probe;
-    struct probe_record record;
+    struct drive_share shares[SL_RING_DRIVES_MAX];
+    struct probe probes[SL_RING_DRIVES_MAX]; /* of each drive, the one with the most bytes first */
+    size_t count;
 };
 
 /* Bytes that no drive can pack together (Marsaglia's xorshift64). */
@@ -111,12 +114,11 @@ static void cell_json(const struct probe_cell *cell, struct buf *out) {
                (unsigned long long)cell->bytes_per_second);
 }
 
-static void tell_json(const struct probing *probing, struct buf *out) {
-    const struct probe *probe = &probing->probe;
-    buf_add(out, STR("{\"path\": "));
-    json_add_string(out, str_from(probing->path));
-    buf_add(out, STR(", \"drive\": "));
-    json_add_string(out, str_from(probing->record.drive));
+/* The members of one drive. */
+static void drive_json(const struct probing *probing, size_t drive, struct buf *out) {
+    const struct probe *probe = &probing->probes[drive];
+    buf_add(out, STR("\"drive\": "));
+    json_add_string(out, str_from(probing->shares[drive].name));
     buf_printf(out, ", \"file_bytes\": %llu, \"direct\": %s, \"best\": ",
                (unsigned long long)probe->file_bytes, probe->is_direct ? "true" : "false");
     cell_json(&probe->cells[probe->best], out);
@@ -125,16 +127,28 @@ static void tell_json(const struct probing *probing, struct buf *out) {
         buf_add(out, i == 0 ? STR("") : STR(", "));
         cell_json(&probe->cells[i], out);
     }
-    buf_printf(out, "], \"sustained_bytes_per_second\": %llu}\n",
+    buf_printf(out, "], \"sustained_bytes_per_second\": %llu",
                (unsigned long long)probe->sustained_bytes_per_second);
 }
 
+static void tell_json(const struct probing *probing, struct buf *out) {
+    buf_add(out, STR("{\"path\": "));
+    json_add_string(out, str_from(probing->path));
+    buf_add(out, STR(", "));
+    drive_json(probing, 0, out);
+    for (size_t i = 1; i < probing->count; i++) {
+        buf_add(out, i == 1 ? STR(", \"other_drives\": [{") : STR("}, {"));
+        drive_json(probing, i, out);
+    }
+    buf_add(out, probing->count > 1 ? STR("}]}\n") : STR("}\n"));
+}
+
 /* A table for each method: rows of chunk sizes, columns of depths; the best cell has a star. */
-static void tell_table(const struct probing *probing, struct buf *out) {
-    const struct probe *probe = &probing->probe;
+static void tell_table(const struct probing *probing, size_t drive, struct buf *out) {
+    const struct probe *probe = &probing->probes[drive];
     const struct probe_cell *cells = probe->cells, *best = &cells[probe->best];
-    buf_printf(out, "drive %s, %s reads, MB/s by chunk (rows) and depth\n", probing->record.drive,
-               probe->is_direct ? "direct" : "buffered");
+    buf_printf(out, "drive %s, %s reads, MB/s by chunk (rows) and depth\n",
+               probing->shares[drive].name, probe->is_direct ? "direct" : "buffered");
     for (size_t i = 0; i < probe->cell_count; i++) {
         const struct probe_cell *cell = &cells[i];
         bool is_new = i == 0 || cell->method != cells[i - 1].method;
@@ -151,15 +165,17 @@ static void tell_table(const struct probing *probing, struct buf *out) {
                best->bytes_per_second / 1e6, probe->sustained_bytes_per_second / 1e6);
 }
 
-static enum status probe_files(struct probing *probing, struct error *err) {
+/* One drive, and its record. */
+static enum status probe_drive(struct probing *probing, size_t drive, struct file *const *files,
+                               size_t count, struct error *err) {
     const struct settings *settings = &probing->settings;
-    struct file *const *files = probing->model ? probing->model->index.files : &probing->scratch;
-    char drive[SL_DRIVE_NAME_BYTES];
+    struct probe *probe = &probing->probes[drive];
+    struct probe_record record;
     struct error why = {0};
     bool is_auto = strcmp(settings->reader, "auto") == 0;
     struct probe_options options = {
         .files = files,
-        .file_count = probing->model ? probing->model->index.file_count : 1,
+        .file_count = count,
         .seconds = settings->probe_seconds,
         .method = is_auto ? NULL : ring_method_find(settings->reader),
         .chunk_bytes = (size_t)settings->chunk_bytes,
@@ -168,19 +184,34 @@ static enum status probe_files(struct probing *probing, struct error *err) {
         .progress = show_progress,
         .ctx = &probing->settings,
     };
-    TRY(probe_run(&options, &probing->probe, err));
-    record_drive(files[0], drive);
-    record_of_probe(&probing->probe, drive, &probing->record);
-    if (!probing->probe.is_direct)
+    TRY(probe_run(&options, probe, err));
+    record_of_probe(probe, probing->shares[drive].name, &record);
+    if (!probe->is_direct)
         log_warning("%s: the file system refuses direct I/O: these are rates through the page "
                     "cache",
                     files[0]->path);
     /* A probe of one method or chunk alone says nothing about the best. */
     bool is_whole = is_auto && settings->chunk_bytes == 0 && settings->depth == 0;
     if (is_whole && settings->home != NULL &&
-        record_put_probe(settings->home, &probing->record, &why) != SL_OK)
+        record_put_probe(settings->home, &record, &why) != SL_OK)
         log_warning("the probe is not kept: %s", why.text);
     return SL_OK;
+}
+
+static enum status probe_files(struct probing *probing, struct error *err) {
+    struct file *const *files = probing->model ? probing->model->index.files : &probing->scratch;
+    size_t count = probing->model ? probing->model->index.file_count : 1;
+    struct file **some = mem_new(count, sizeof *some);
+    if (some == NULL)
+        return error_memory(err, count * sizeof *some, "a probe");
+    enum status status = SL_OK;
+    probing->count = record_drives(files, count, probing->shares);
+    for (size_t i = 0; i < probing->count && status == SL_OK; i++) {
+        size_t found = record_files_of(files, count, probing->shares, probing->count, i, some);
+        status = probe_drive(probing, i, some, found, err);
+    }
+    mem_free(some);
+    return status;
 }
 
 static enum status probe(int argc, char **argv, struct probing *probing, struct error *err) {
@@ -192,14 +223,19 @@ static enum status probe(int argc, char **argv, struct probing *probing, struct 
     TRY(options_parse(argc, argv, FOR_PROBE, &probing->settings, operands, 1, &count, &text, err));
     if (count < 1)
         return error_set(err, SL_ERR_USAGE, "probe needs a PATH: a model, a file or a folder");
-    probing->path = operands[0];
+    char path[PATH_MAX];
+    probing->settings.model = operands[0];
+    TRY(model_name_resolve(&probing->settings, false, path, err));
+    probing->path = probing->settings.model;
     signals_install();
     TRY(open_files(probing, err));
     TRY(probe_files(probing, err));
     if (probing->settings.is_json)
         tell_json(probing, &text);
-    else
-        tell_table(probing, &text);
+    for (size_t i = 0; i < probing->count && !probing->settings.is_json; i++) {
+        buf_add(&text, i > 0 ? STR("\n") : STR(""));
+        tell_table(probing, i, &text);
+    }
     enum status status = buf_status(&text, "the table", err);
     if (status == SL_OK)
         fwrite(text.data, 1, text.len, stdout);

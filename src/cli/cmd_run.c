@@ -3,6 +3,7 @@
 #include "cli/cmd.h"
 
 #include "base/log.h"
+#include "cli/model_name.h"
 #include "cli/options.h"
 #include "job/job.h"
 #include "plan/rates.h"
@@ -22,7 +23,8 @@ struct order {
     bool has_job;
     struct plan plan;
     struct job_outcome outcome;
-    int code; /* of a job that is complete */
+    int code;                  /* of a job that is complete */
+    char model_path[PATH_MAX]; /* of a model that was named */
 };
 
 static enum status read_options(int argc, char **argv, enum command_bit command,
@@ -190,9 +192,11 @@ static enum status run(int argc, char **argv, struct order *order, struct error 
     signals_install();
     if (order->settings.time_box_seconds > 0)
         signals_time_box(order->settings.time_box_seconds);
+    model_name_find(&order->settings, order->model_path);
     TRY(check_is_no_input(&order->settings, "--metrics", order->settings.metrics, err));
     TRY(check_is_no_input(&order->settings, "--output", order->settings.output, err));
     TRY(open_output(order, err));
+    TRY(model_name_resolve(&order->settings, true, order->model_path, err));
     TRY(open_job(order, err));
     TRY(go_on(order, err));
     if (output_is_complete(order->output)) {
@@ -233,6 +237,7 @@ int cmd_run(int argc, char **argv) {
 
 static enum status plan(int argc, char **argv, struct order *order, struct error *err) {
     TRY(read_options(argc, argv, FOR_PLAN, order, err));
+    TRY(model_name_resolve(&order->settings, false, order->model_path, err));
     TRY(open_job(order, err));
     TRY(job_look(&order->job, err));
     TRY(job_plan(&order->job, &order->plan, err));

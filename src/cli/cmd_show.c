@@ -2,6 +2,7 @@
 #include "cli/cmd.h"
 
 #include "base/json.h"
+#include "cli/model_name.h"
 #include "cli/options.h"
 #include "cli/show_settings.h"
 #include "job/job.h"
@@ -182,7 +183,7 @@ static enum status show(int argc, char **argv, struct error *err) {
     TRY(options_parse(argc, argv, FOR_SHOW, &settings, operands, 1, &count, &config_text, err));
     if (count < 1)
         return error_set(err, SL_ERR_USAGE, "show needs a MODEL");
-    TRY(model_open(operands[0], MODEL_ALL, &model, err));
+    TRY(model_name_open(&settings, operands[0], MODEL_ALL, &model, err));
     enum status status = job_check_tokenizer(model, true, err);
     if (status == SL_OK)
         status = show_model(&settings, model, err);

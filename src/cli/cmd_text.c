@@ -2,6 +2,7 @@
 #include "cli/cmd.h"
 
 #include "base/json.h"
+#include "cli/model_name.h"
 #include "cli/options.h"
 #include "job/job.h"
 
@@ -23,7 +24,7 @@ static enum status render(int argc, char **argv, struct buf *config_text, size_t
     if (count < 2)
         return error_set(err, SL_ERR_USAGE, "render needs a MODEL and a file of ROWS");
     settings.rows = operands[1];
-    TRY(model_open(operands[0], MODEL_TEXT, &model, err));
+    TRY(model_name_open(&settings, operands[0], MODEL_TEXT, &model, err));
     enum status status = job_render(&settings, model, stdout, errors, err);
     model_close(model);
     return status;
@@ -187,7 +188,7 @@ static enum status tokenize(int argc, char **argv, struct tokenize *state, struc
                       err));
     if (count < 1)
         return error_set(err, SL_ERR_USAGE, "tokenize needs a MODEL");
-    TRY(model_open(operands[0], MODEL_TEXT, &state->model, err));
+    TRY(model_name_open(&state->settings, operands[0], MODEL_TEXT, &state->model, err));
     return answer_all(state, err);
 }
 

@@ -42,8 +42,7 @@ static int help_on(const char *name) {
 }
 
 static int refuse(const char *name) {
-    static const char *const later[] = {"verify", "score", "pack",
-                                        "pull",  "list",   "serve"};
+    static const char *const later[] = {"score", "pack", "serve"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (strcmp(later[i], name) == 0) {
             log_error("%s is not in this version: sluice --help lists what there is", name);
@@ -52,6 +51,26 @@ static int refuse(const char *name) {
     }
     log_error("there is no command %s: sluice --help lists what there is", name);
     return EXIT_USAGE;
+}
+
+static bool has_two_words(const struct command *command) {
+    return strchr(command->name, ' ') != NULL;
+}
+
+/* "bench job" goes before "bench". */
+static const struct command *find_command(int argc, char **argv) {
+    const struct command *found = NULL;
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = &command_table[i];
+        size_t first = strcspn(command->name, " ");
+        if (strlen(argv[1]) != first || strncmp(command->name, argv[1], first) != 0)
+            continue;
+        if (!has_two_words(command))
+            found = found == NULL ? command : found;
+        else if (argc > 2 && strcmp(command->name + first + 1, argv[2]) == 0)
+            found = command;
+    }
+    return found;
 }
 
 int main(int argc, char **argv) {
@@ -63,7 +82,8 @@ int main(int argc, char **argv) {
     }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0) {
-        printf("sluice %s\n", SL_VERSION);
+        printf("sluice %s%s%s%s\n", SL_VERSION, cmd_commit()[0] != '\0' ? " (" : "", cmd_commit(),
+               cmd_commit()[0] != '\0' ? ")" : "");
         return cmd_end(0);
     }
     bool is_help = strcmp(name, "help") == 0;
@@ -73,9 +93,9 @@ int main(int argc, char **argv) {
         print_help();
         return cmd_end(0);
     }
-    for (size_t i = 0; i < command_count; i++) {
-        if (strcmp(command_table[i].name, name) == 0)
-            return command_table[i].run(argc - 2, argv + 2);
-    }
-    return refuse(name);
+    const struct command *command = find_command(argc, argv);
+    if (command == NULL)
+        return refuse(name);
+    int words = 1 + has_two_words(command);
+    return command->run(argc - 1 - words, argv + 1 + words);
 }

@@ -11,16 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOR_JOB (FOR_RUN | FOR_PLAN)
-#define FOR_ROWS (FOR_RUN | FOR_PLAN | FOR_RENDER)
+/* Whatever begins jobs takes what decides how they go; results and metrics are those of one job. */
+#define FOR_ONE_JOB (FOR_RUN | FOR_PLAN)
+#define FOR_JOB (FOR_ONE_JOB | FOR_VERIFY | FOR_BENCH_JOB)
+#define FOR_ROWS (FOR_JOB | FOR_RENDER)
 #define AT(member) offsetof(struct settings, member)
 #define INTEGER_MAX 9e18
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 
 const struct option option_table[] = {
-    {"output", 'o', "FILE", NULL, OPTION_TEXT, AT(output), 0, 0, FOR_JOB, false,
+    {"output", 'o', "FILE", NULL, OPTION_TEXT, AT(output), 0, 0, FOR_ONE_JOB, false,
      "where the results go; - is standard output"},
-    {"overwrite", 0, NULL, NULL, OPTION_FLAG, AT(overwrites), 0, 0, FOR_JOB, false,
+    {"overwrite", 0, NULL, NULL, OPTION_FLAG, AT(overwrites), 0, 0, FOR_ONE_JOB, false,
      "start again over old results; without it an unfinished job goes on"},
     {"max-tokens", 0, "N", NULL, OPTION_INTEGER, AT(max_tokens), 1, INTEGER_MAX, FOR_ROWS, true,
      "most tokens of an answer; a row's own value wins, here and in the next five (512)"},
@@ -60,8 +62,9 @@ const struct option option_table[] = {
      "amx round activations to bf16, and weights too (auto: bf16 where all weights are)"},
     {"kernels", 0, "NAME", "auto,portable,avx512bf16,amx", OPTION_CHOICE, AT(kernels), 0, 0,
      FOR_BENCH, false, "the kernel set to measure (auto: every one that this processor has)"},
-    {"isa", 0, "NAME", NULL, OPTION_TEXT, AT(isa), 0, 0, FOR_BENCH, false,
-     "measure the portable set on these instructions, such as avx2 or scalar (the best)"},
+    {"isa", 0, "NAME", NULL, OPTION_TEXT, AT(isa), 0, 0, FOR_JOB | FOR_BENCH, false,
+     "the portable kernels on these instructions, such as avx2 or scalar; the bits are the same "
+     "(the best)"},
     {"dtype", 0, "LIST", NULL, OPTION_TEXT, AT(dtypes), 0, 0, FOR_BENCH, false,
      "number formats of the weights, separated by commas, or all "
      "(" SL_BENCH_DTYPES ")"},
@@ -83,7 +86,7 @@ const struct option option_table[] = {
     {"depth", 0, "N", NULL, OPTION_INTEGER, AT(depth), 1, 64, FOR_JOB | FOR_PROBE, false,
      "reads in flight (auto)"},
     {"checksum", 0, NULL, NULL, OPTION_FLAG, AT(has_checksum), 0, 0, FOR_JOB, false,
-     "verify blocks as they are read; not in this version and refused"},
+     "verify weights as they are read, by checksums recorded when they first were"},
     {"ignore-eos", 0, NULL, NULL, OPTION_FLAG, AT(ignores_eos), 0, 0, FOR_JOB, true,
      "an end-of-text token does not end a row; for measuring"},
     {"content-specials", 0, "NAME", "allow,text", OPTION_CHOICE, AT(content_specials), 0, 0,
@@ -95,18 +98,31 @@ const struct option option_table[] = {
      "the first N rows alone"},
     {"shard", 0, "I/N", NULL, OPTION_SHARD, AT(shard_index), 0, 0, FOR_ROWS, true,
      "the I-th of N interleaved parts of the rows"},
-    {"token-ids", 0, NULL, NULL, OPTION_FLAG, AT(wants_token_ids), 0, 0, FOR_JOB, true,
+    {"token-ids", 0, NULL, NULL, OPTION_FLAG, AT(wants_token_ids), 0, 0, FOR_ONE_JOB, true,
      "add the token ids to every result"},
     {"logprobs", 0, "N", NULL, OPTION_INTEGER, AT(logprobs), 0, 20, FOR_JOB, true,
      "add log probabilities and the N best tokens to every result, N up to 20 (off)"},
-    {"order", 0, "NAME", "input,completion", OPTION_CHOICE, AT(order), 0, 0, FOR_JOB, true,
+    {"order", 0, "NAME", "input,completion", OPTION_CHOICE, AT(order), 0, 0, FOR_ONE_JOB, true,
      "order of the results at the end (input)"},
     {"progress", 0, "NAME", "auto,line,log,none", OPTION_CHOICE, AT(progress), 0, 0, FOR_JOB, false,
      "a line on a terminal, a log line a minute otherwise (auto)"},
-    {"metrics", 0, "FILE", NULL, OPTION_TEXT, AT(metrics), 0, 0, FOR_JOB, false,
+    {"metrics", 0, "FILE", NULL, OPTION_TEXT, AT(metrics), 0, 0, FOR_ONE_JOB, false,
      "one JSON object a pass, and a summary"},
+    {"disk-floor", 0, "SIZE", NULL, OPTION_SIZE, AT(disk_floor_bytes), 0, SIZE_VALUE_MAX,
+     FOR_PULL | FOR_RUN, false,
+     "room that a download leaves free on the drive of the models, 0 for none (20G)"},
+    {"downloads", 0, "N", NULL, OPTION_INTEGER, AT(downloads), 1, 16, FOR_PULL, false,
+     "files downloaded at once (4)"},
+    {"progress", 0, "NAME", "auto,line,log,none", OPTION_CHOICE, AT(progress), 0, 0, FOR_PULL,
+     false, "a line on a terminal, a log line a minute otherwise (auto)"},
     {"json", 0, NULL, NULL, OPTION_FLAG, AT(is_json), 0, 0,
-     FOR_PLAN | FOR_SHOW | FOR_BENCH | FOR_PROBE, false, "JSON instead of text"},
+     FOR_PLAN | FOR_SHOW | FOR_BENCH | FOR_PROBE | FOR_LIST, false, "JSON instead of text"},
+    {"against", 0, "FILE", NULL, OPTION_TEXT, AT(against), 0, 0, FOR_VERIFY, false,
+     "answers of another program to compare with, a line with id and text (and token_ids) a row"},
+    {"batches", 0, "LIST", NULL, OPTION_TEXT, AT(batches), 0, 0, FOR_BENCH_JOB, false,
+     "rows at once, separated by commas, a run for each (" SL_BENCH_BATCHES ")"},
+    {"output", 'o', "FILE", NULL, OPTION_TEXT, AT(output), 0, 0, FOR_BENCH_JOB | FOR_REPORT, false,
+     "where the record or page goes (standard output)"},
     {"special", 0, NULL, NULL, OPTION_FLAG, AT(adds_special), 0, 0, FOR_TOKENIZE, false,
      "add the special tokens that the tokenizer adds by itself"},
     {"skip-special", 0, NULL, NULL, OPTION_FLAG, AT(skips_special), 0, 0, FOR_TOKENIZE, false,
@@ -147,6 +163,9 @@ void options_defaults(struct settings *settings) {
         .shape = SL_BENCH_SHAPE,
         .measure_seconds = 0.1,
         .probe_seconds = 60,
+        .disk_floor_bytes = (uint64_t)20 << 30,
+        .downloads = 4,
+        .batches = SL_BENCH_BATCHES,
         .reader = "auto",
         .content_specials = "allow",
         .logprobs = -1,
@@ -543,11 +562,18 @@ static void add_help(const struct option *option, struct buf *out) {
     buf_add_char(out, '\n');
 }
 
-void options_help(enum command_bit command, struct buf *out) {
-    for (size_t i = 0; i < option_count; i++) {
-        if (option_table[i].commands & command)
-            add_help(&option_table[i], out);
+const struct option *options_next(enum command_bit command, size_t *at) {
+    while (*at <= option_count) {
+        const struct option *option = *at < option_count ? &option_table[*at] : &config_option;
+        ++*at;
+        if (option->commands & command)
+            return option;
     }
-    if (config_option.commands & command)
-        add_help(&config_option, out);
+    return NULL;
+}
+
+void options_help(enum command_bit command, struct buf *out) {
+    const struct option *option;
+    for (size_t at = 0; (option = options_next(command, &at)) != NULL;)
+        add_help(option, out);
 }

@@ -10,6 +10,7 @@
 #define SL_BENCH_DTYPES "f32,f16,bf16,q8_0,q4_0,q4_1,q4_k,q6_k,mxfp4,fp8_e4m3,mlx_4bit"
 #define SL_BENCH_TOKENS "1,2,4,8,16,32,64,128,256,512"
 #define SL_BENCH_SHAPE "4096x4096"
+#define SL_BENCH_BATCHES "1,4,16,64"
 
 /* Units and ranges of the values are in the table's help. */
 enum option_kind {
@@ -26,13 +27,19 @@ enum option_kind {
 };
 
 enum command_bit {
+    FOR_NONE = 0,
     FOR_RUN = 1,
     FOR_PLAN = 2,
     FOR_SHOW = 4,
     FOR_RENDER = 8,
     FOR_TOKENIZE = 16,
     FOR_BENCH = 32,
-    FOR_PROBE = 64
+    FOR_PROBE = 64,
+    FOR_PULL = 128,
+    FOR_LIST = 256,
+    FOR_VERIFY = 512,
+    FOR_BENCH_JOB = 1024,
+    FOR_REPORT = 2048
 };
 
 struct option {
@@ -64,6 +71,8 @@ enum status options_parse(int argc, char **argv, enum command_bit command,
 enum status options_fingerprint(const struct settings *settings, struct fingerprint *fingerprint,
                                 struct error *err);
 void options_help(enum command_bit command, struct buf *out); /* the option list of a command */
+/* The options of a command one by one, --config among them: begins at *at == 0; NULL at the end. */
+const struct option *options_next(enum command_bit command, size_t *at);
 /* "3G", "512M", "4096", up to SIZE_VALUE_MAX; "90s", "30m", "8h". option_units.c. */
 #define SIZE_VALUE_MAX 0x1p62
 bool option_size(struct str text, uint64_t *bytes);

@@ -6,17 +6,20 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Drops [from, to) of the file: whole pages, as the kernel keeps those that a range only touches.
- */
-static void drop_cache(const struct chunk *chunk, uint64_t from, uint64_t to) {
+/* The kernel keeps pages in pieces of several, and drops none that a range only touches: the piece
+ * across the border of two chunks goes with the second one. */
+#define DROP_BEFORE_BYTES ((uint64_t)256 << 10)
+
+void file_drop_cache(const struct file *file, uint64_t from, uint64_t to) {
+    from -= from < DROP_BEFORE_BYTES ? from : DROP_BEFORE_BYTES;
     from -= from % SL_IO_ALIGN;
     to += SL_IO_ALIGN - 1;
     to -= to % SL_IO_ALIGN;
-    (void)posix_fadvise(chunk->file->fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
+    (void)posix_fadvise(file->fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
 }
 
 void chunk_drop_cache(const struct chunk *chunk) {
-    drop_cache(chunk, chunk->offset, chunk->offset + chunk->bytes);
+    file_drop_cache(chunk->file, chunk->offset, chunk->offset + chunk->bytes);
 }
 
 /* Reads through the page cache from `done` bytes on, then drops what it left there. The bytes that
@@ -33,7 +36,7 @@ static int64_t read_buffered(const struct chunk *chunk, size_t done) {
             break;
         done += (size_t)got;
     }
-    drop_cache(chunk, chunk->offset + first, chunk->offset + chunk->bytes);
+    file_drop_cache(chunk->file, chunk->offset + first, chunk->offset + chunk->bytes);
     return result < 0 ? result : (int64_t)done;
 }
 

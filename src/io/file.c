@@ -78,6 +78,7 @@ static enum status open_at_all(struct file *file, bool wants_direct, struct erro
                          kind_of(info.st_mode));
     must(info.st_size >= 0);
     file->bytes = (uint64_t)info.st_size;
+    file->drive = (uint64_t)info.st_dev;
     if (wants_direct) {
         file->direct_fd = open_direct(file->path, &info);
         file->is_direct_refused = file->direct_fd < 0;

@@ -12,6 +12,7 @@
 struct file {
     char *path; /* owned; for messages */
     uint64_t bytes;
+    uint64_t drive; /* the number of the device that it lies on: equal for files of one drive */
     int fd;                 /* buffered */
     int direct_fd;          /* O_DIRECT; -1 where the file system refuses it, or not asked for */
     bool is_direct_refused; /* asked for and refused */

@@ -8,8 +8,11 @@
  *   FREE --ring_submit--> QUEUED --ring_give, last chunk--> READY --ring_wait--> LEASED --> FREE
  *                              \--ring_give, last in flight--> FAILED --ring_wait--> FREE
  *
+ * With a check READ stands before READY: from there the checker's thread brings it to READY, once
+ * back to QUEUED (behind all others), or to FAILED.
+ *
  * 1. Places in `order` are QUEUED with chunks left, in the order of submission; chunks are taken
- * from the head alone.
+ *    from the first one whose drive has room for another.
  * 2. A place leaves QUEUED only when none of its chunks is in flight, so memory that was given up
  *    is never written to.
  * 3. A slab belongs to exactly one place that is not FREE. */
@@ -32,7 +35,7 @@
 #define RING_ASK_SECONDS 0.05
 #define NO_SLAB SIZE_MAX
 
-enum place_state { PLACE_FREE, PLACE_QUEUED, PLACE_READY, PLACE_FAILED, PLACE_LEASED };
+enum place_state { PLACE_FREE, PLACE_QUEUED, PLACE_READ, PLACE_READY, PLACE_FAILED, PLACE_LEASED };
 
 struct place {
     enum place_state state;
@@ -42,6 +45,7 @@ struct place {
     size_t next_read, next_byte; /* cursor: byte in the window around that read */
     size_t in_flight;            /* chunks */
     bool has_failed;             /* no more chunks are taken */
+    bool is_again;               /* read once more, since the check has refused it */
     struct error err;
     uint8_t *memory; /* slab_offset counts from here */
     size_t slab;     /* NO_SLAB: memory of the caller's */
@@ -50,17 +54,22 @@ struct place {
 struct ring {
     const struct ring_method *method;
     void *method_state;
-    size_t slab_bytes, slab_count, chunk_bytes;
+    size_t slab_bytes, slab_count, chunk_bytes, depth;
     struct slab slabs[SL_RING_SLABS_MAX];
     bool has_warned; /* of refused direct I/O; the owner's */
+    struct ring_check check;
+    pthread_t checker;
+    bool has_checker;
 
     pthread_mutex_t lock; /* of all below */
-    pthread_cond_t has_work, has_end;
+    pthread_cond_t has_work, has_end, has_read;
     bool is_ending;
     bool slab_in_use[SL_RING_SLABS_MAX];
     struct place places[RING_PLACES];
     uint32_t order[RING_PLACES]; /* a circle of places */
     size_t order_first, order_count;
+    uint64_t drives[SL_RING_DRIVES_MAX]; /* those met so far */
+    size_t drive_in_flight[SL_RING_DRIVES_MAX], drive_count;
     size_t in_flight; /* chunks */
     double in_flight_since;
     struct ring_counters counters;
@@ -85,6 +94,7 @@ static void init_locks(struct ring *ring) {
     must(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
     must(pthread_mutex_init(&ring->lock, NULL) == 0);
     must(pthread_cond_init(&ring->has_work, NULL) == 0);
+    must(pthread_cond_init(&ring->has_read, NULL) == 0);
     must(pthread_cond_init(&ring->has_end, &attr) == 0);
     pthread_condattr_destroy(&attr);
 }
@@ -104,6 +114,18 @@ static enum status check_options(const struct ring_options *options, struct erro
     return SL_OK;
 }
 
+static void *check_reader(void *ctx);
+
+static enum status start_checker(struct ring *ring, struct error *err) {
+    char reason[128];
+    int number = ring_thread_start(&ring->checker, check_reader, ring);
+    ring->has_checker = number == 0;
+    if (number == 0)
+        return SL_OK;
+    return error_set(err, SL_ERR_ENV, "cannot start the thread that checks what is read: %s",
+                     strerror_r(number, reason, sizeof reason));
+}
+
 enum status ring_new(const struct ring_options *options, struct ring **out, struct error *err) {
     TRY(check_options(options, err));
     struct ring *ring = mem_new(1, sizeof *ring);
@@ -111,6 +133,7 @@ enum status ring_new(const struct ring_options *options, struct ring **out, stru
         return error_memory(err, sizeof *ring, "a ring");
     init_locks(ring);
     ring->method = options->method != NULL ? options->method : &ring_method_pool;
+    ring->check = options->check;
     ring->slab_bytes = align_up(options->slab_bytes);
     ring->chunk_bytes =
         options->chunk_bytes > 0 ? align_up(options->chunk_bytes) : RING_CHUNK_BYTES;
@@ -129,9 +152,13 @@ enum status ring_new(const struct ring_options *options, struct ring **out, stru
                 error_memory(err, RING_READS_AT_FIRST * sizeof *place->reads, "a ring's queue");
     }
     if (status == SL_OK) {
-        size_t depth = options->depth > 0 ? options->depth : RING_DEPTH;
-        status = ring->method->start(ring, depth, &ring->method_state, err);
+        size_t drives = options->drives > 0 ? options->drives : 1;
+        drives = drives < SL_RING_DRIVES_MAX ? drives : SL_RING_DRIVES_MAX;
+        ring->depth = options->depth > 0 ? options->depth : RING_DEPTH;
+        status = ring->method->start(ring, ring->depth * drives, &ring->method_state, err);
     }
+    if (status == SL_OK && ring->check.look != NULL)
+        status = start_checker(ring, err);
     if (status != SL_OK) {
         ring_free(ring);
         return status;
@@ -146,7 +173,10 @@ void ring_free(struct ring *ring) {
     lock(ring);
     ring->is_ending = true;
     pthread_cond_broadcast(&ring->has_work);
+    pthread_cond_broadcast(&ring->has_read);
     unlock(ring);
+    if (ring->has_checker)
+        must(pthread_join(ring->checker, NULL) == 0);
     if (ring->method_state != NULL)
         ring->method->stop(ring->method_state);
     must(ring->in_flight == 0);
@@ -155,6 +185,7 @@ void ring_free(struct ring *ring) {
     for (size_t i = 0; i < ring->slab_count; i++)
         slab_release(&ring->slabs[i]);
     pthread_cond_destroy(&ring->has_work);
+    pthread_cond_destroy(&ring->has_read);
     pthread_cond_destroy(&ring->has_end);
     pthread_mutex_destroy(&ring->lock);
     mem_free(ring);
@@ -181,16 +212,64 @@ static bool has_chunk(struct place *place) {
 static void settle(struct ring *ring, struct place *place) {
     if (place->in_flight > 0 || has_chunk(place))
         return;
-    place->state = place->has_failed ? PLACE_FAILED : PLACE_READY;
-    pthread_cond_signal(&ring->has_end);
+    place->state = place->has_failed          ? PLACE_FAILED
+                   : ring->check.look != NULL ? PLACE_READ
+                                              : PLACE_READY;
+    pthread_cond_signal(place->state == PLACE_READ ? &ring->has_read : &ring->has_end);
 }
 
-/* Takes the head out of the order once it has no more chunks. */
-static void trim_order(struct ring *ring) {
-    if (ring->order_count == 0 || has_chunk(&ring->places[ring->order[ring->order_first]]))
+/* From the first chunk on, behind all others; what has none ends at once. */
+static void add_to_order(struct ring *ring, struct place *place) {
+    place->next_read = 0;
+    place->next_byte = 0;
+    settle(ring, place);
+    if (place->state != PLACE_QUEUED)
         return;
+    must(ring->order_count < RING_PLACES);
+    size_t last = (ring->order_first + ring->order_count) % RING_PLACES;
+    ring->order[last] = (uint32_t)(place - ring->places);
+    ring->order_count++;
+    pthread_cond_broadcast(&ring->has_work);
+}
+
+static struct place *place_in_order(struct ring *ring, size_t at) {
+    return &ring->places[ring->order[(ring->order_first + at) % RING_PLACES]];
+}
+
+/* Takes the place out of the order, if it is there and has no more chunks. */
+static void trim_order(struct ring *ring, struct place *place) {
+    size_t at = 0;
+    while (at < ring->order_count && place_in_order(ring, at) != place)
+        at++;
+    if (at == ring->order_count || has_chunk(place))
+        return;
+    for (; at > 0; at--)
+        ring->order[(ring->order_first + at) % RING_PLACES] =
+            ring->order[(ring->order_first + at - 1) % RING_PLACES];
     ring->order_first = (ring->order_first + 1) % RING_PLACES;
     ring->order_count--;
+}
+
+/* The number of the file's drive; the last one stands for all that there is no room for. */
+static size_t drive_of(struct ring *ring, const struct file *file) {
+    size_t i = 0;
+    while (i < ring->drive_count && ring->drives[i] != file->drive)
+        i++;
+    if (i == ring->drive_count && i < SL_RING_DRIVES_MAX)
+        ring->drives[ring->drive_count++] = file->drive;
+    return i < SL_RING_DRIVES_MAX ? i : SL_RING_DRIVES_MAX - 1;
+}
+
+/* The first place in order whose next chunk may be read now; NULL: none. */
+static struct place *next_place(struct ring *ring) {
+    for (size_t i = 0; i < ring->order_count; i++) {
+        struct place *place = place_in_order(ring, i);
+        must(has_chunk(place));
+        size_t drive = drive_of(ring, place->reads[place->next_read].file);
+        if (ring->drive_in_flight[drive] < ring->depth)
+            return place;
+    }
+    return NULL;
 }
 
 /* The next chunk of a place that has one. Cuts of about equal size, all but the last a multiple of
@@ -229,15 +308,16 @@ static void cut_chunk(struct ring *ring, struct place *place, struct chunk *chun
 }
 
 bool ring_take(struct ring *ring, bool wants_wait, struct chunk *chunk) {
+    struct place *place = NULL;
     lock(ring);
-    while (!ring->is_ending && ring->order_count == 0 && wants_wait)
+    while (!ring->is_ending && (place = next_place(ring)) == NULL && wants_wait)
         must(pthread_cond_wait(&ring->has_work, &ring->lock) == 0);
-    bool has_one = !ring->is_ending && ring->order_count > 0;
+    bool has_one = !ring->is_ending && place != NULL;
     if (has_one) {
-        struct place *place = &ring->places[ring->order[ring->order_first]];
         cut_chunk(ring, place, chunk);
         place->in_flight++;
-        trim_order(ring);
+        trim_order(ring, place);
+        ring->drive_in_flight[drive_of(ring, chunk->file)]++;
         if (ring->in_flight++ == 0)
             ring->in_flight_since = clock_seconds();
     }
@@ -257,13 +337,67 @@ void ring_give(struct ring *ring, const struct chunk *chunk, enum status status,
     } else if (!place->has_failed) {
         place->has_failed = true;
         place->err = *err;
-        trim_order(ring); /* if it was the head: nobody wants the rest */
+        trim_order(ring, place); /* nobody wants the rest */
     }
     place->in_flight--;
+    ring->drive_in_flight[drive_of(ring, chunk->file)]--;
+    if (ring->drive_count > 1 && ring->order_count > 0)
+        pthread_cond_signal(&ring->has_work); /* another reader may have waited for this drive */
     if (--ring->in_flight == 0)
         ring->counters.read_seconds += clock_seconds() - ring->in_flight_since;
     settle(ring, place);
     unlock(ring);
+}
+
+/* The checker's side. */
+
+/* The oldest submission that waits to be looked at; NULL: none. */
+static struct place *find_read(struct ring *ring) {
+    struct place *oldest = NULL;
+    for (size_t i = 0; i < RING_PLACES; i++) {
+        struct place *place = &ring->places[i];
+        if (place->state == PLACE_READ && (oldest == NULL || place->ticket < oldest->ticket))
+            oldest = place;
+    }
+    return oldest;
+}
+
+/* Looks at one submission, whose place nobody else touches meanwhile; the lock is held before and
+ * after. */
+static void look_at(struct ring *ring, struct place *place) {
+    struct error err = {0};
+    unlock(ring);
+    enum status status = ring->check.look(ring->check.ctx, place->ticket, place->memory, &err);
+    lock(ring);
+    if (status == SL_OK || place->is_again) {
+        place->has_failed = status != SL_OK;
+        place->err = err;
+        place->state = status == SL_OK ? PLACE_READY : PLACE_FAILED;
+        pthread_cond_signal(&ring->has_end);
+        return;
+    }
+    place->is_again = true;
+    place->state = PLACE_QUEUED;
+    add_to_order(ring, place);
+    pthread_cond_signal(&ring->has_end); /* where the waiting thread is the reader */
+    unlock(ring);
+    if (ring->method->wake != NULL)
+        ring->method->wake(ring->method_state);
+    lock(ring);
+}
+
+static void *check_reader(void *ctx) {
+    struct ring *ring = ctx;
+    lock(ring);
+    while (!ring->is_ending) {
+        struct place *place = find_read(ring);
+        if (place != NULL)
+            look_at(ring, place);
+        else
+            must(pthread_cond_wait(&ring->has_read, &ring->lock) == 0);
+    }
+    unlock(ring);
+    return NULL;
 }
 
 /* The owner's side. */
@@ -339,9 +473,8 @@ static void free_place(struct ring *ring, struct place *place) {
 static void enqueue(struct ring *ring, struct place *place, const struct ring_read *reads,
                     size_t count) {
     place->state = PLACE_QUEUED;
-    place->next_read = 0;
-    place->next_byte = 0;
     place->read_count = 0;
+    place->is_again = false;
     void *items = place->reads;
     place->has_failed = !mem_grow(&items, &place->read_cap, count, sizeof *reads);
     if (place->has_failed) {
@@ -352,14 +485,7 @@ static void enqueue(struct ring *ring, struct place *place, const struct ring_re
         if (count > 0)
             memcpy(place->reads, reads, count * sizeof *reads);
     }
-    settle(ring, place);
-    if (place->state != PLACE_QUEUED)
-        return;
-    must(ring->order_count < RING_PLACES);
-    size_t last = (ring->order_first + ring->order_count) % RING_PLACES;
-    ring->order[last] = (uint32_t)(place - ring->places);
-    ring->order_count++;
-    pthread_cond_broadcast(&ring->has_work);
+    add_to_order(ring, place);
 }
 
 bool ring_submit(struct ring *ring, uint64_t ticket, const struct ring_read *reads, size_t count,
@@ -383,7 +509,7 @@ bool ring_submit(struct ring *ring, uint64_t ticket, const struct ring_read *rea
 
 /* Lets some work happen, or sleeps until some has; the lock is held before and after. */
 static void wait_a_little(struct ring *ring, struct place *place) {
-    if (ring->method->help != NULL) {
+    if (ring->method->help != NULL && place->state == PLACE_QUEUED) {
         unlock(ring);
         bool did_some = ring->method->help(ring);
         lock(ring);
@@ -401,6 +527,10 @@ static void wait_a_little(struct ring *ring, struct place *place) {
     must(number == 0 || number == ETIMEDOUT);
 }
 
+static bool is_coming(const struct place *place) {
+    return place->state == PLACE_QUEUED || place->state == PLACE_READ;
+}
+
 enum status ring_wait(struct ring *ring, uint64_t ticket, bool (*should_stop)(void), uint8_t **slab,
                       struct error *err) {
     double began = clock_seconds(), asked = began;
@@ -409,10 +539,10 @@ enum status ring_wait(struct ring *ring, uint64_t ticket, bool (*should_stop)(vo
     struct place *place = find_ticket(ring, ticket);
     must(place != NULL);
     must(place->state != PLACE_LEASED);
-    while (place->state == PLACE_QUEUED && status == SL_OK) {
+    while (is_coming(place) && status == SL_OK) {
         wait_a_little(ring, place);
         double now = clock_seconds();
-        if (place->state != PLACE_QUEUED || should_stop == NULL || now - asked < RING_ASK_SECONDS)
+        if (!is_coming(place) || should_stop == NULL || now - asked < RING_ASK_SECONDS)
             continue;
         asked = now;
         unlock(ring); /* it is not ours: it may take locks of its own */
@@ -436,11 +566,24 @@ enum status ring_wait(struct ring *ring, uint64_t ticket, bool (*should_stop)(vo
     return status;
 }
 
+/* What is left in the page cache of buffered reads, which have dropped their chunks each: readers
+ * side by side, whom the kernel reads ahead for, bring back what another one has dropped. */
+static void drop_reads(const struct place *place) {
+    for (size_t i = 0; i < place->read_count; i++) {
+        const struct ring_read *read = &place->reads[i];
+        if (read->file->direct_fd < 0)
+            file_drop_cache(read->file, read->offset, read->offset + read->bytes);
+    }
+}
+
 void ring_release(struct ring *ring, uint64_t ticket) {
     lock(ring);
     struct place *place = find_ticket(ring, ticket);
     must(place != NULL);
     must(place->state == PLACE_LEASED);
+    unlock(ring);
+    drop_reads(place); /* leased: nobody else touches it */
+    lock(ring);
     free_place(ring, place);
     unlock(ring);
 }

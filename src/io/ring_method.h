@@ -57,5 +57,7 @@ int ring_thread_start(pthread_t *thread, void *(*work)(void *), void *ctx);
 enum status chunk_read(const struct chunk *chunk, struct error *err);
 /* Advises the kernel to forget the pages that a buffered read of the chunk has left. */
 void chunk_drop_cache(const struct chunk *chunk);
+/* Those of [from, to) of the file, and what lies across its beginning. */
+void file_drop_cache(const struct file *file, uint64_t from, uint64_t to);
 
 #endif

@@ -19,14 +19,14 @@ static enum status fail(const char *path, int number, struct error *err) {
                      strerror_r(number, reason, sizeof reason));
 }
 
-/* Every folder above the last slash of path, which is restored; 0, or errno. */
-static int make_folders(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        int number = mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : errno;
-        *slash = '/';
-        if (number != 0)
-            return number;
+int file_make_folders(const char *path) {
+    char folder[PATH_MAX];
+    if (strlen(path) >= sizeof folder)
+        return ENAMETOOLONG;
+    for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+        if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+            return errno;
     }
     return 0;
 }
@@ -58,7 +58,7 @@ enum status file_save(const char *path, struct str text, struct error *err) {
     int length = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
     if (length < 0 || (size_t)length >= sizeof beside)
         return fail(path, ENAMETOOLONG, err);
-    int number = make_folders(beside);
+    int number = file_make_folders(beside);
     int fd = number == 0 ? mkostemp(beside, O_CLOEXEC) : -1;
     if (fd < 0)
         return fail(path, number != 0 ? number : errno, err);

@@ -13,6 +13,8 @@
 int file_write_all(int fd, struct str text);
 /* On the disk; 0, or errno. Passes SL_FAULT_SYNC. */
 int file_sync(int fd);
+/* Every folder above the last slash of path, which is not empty; 0, or errno. */
+int file_make_folders(const char *path);
 /* Makes the folders of path as needed. SL_ERR_ENV names path and reason; the old file is then as it
  * was, and nothing is left beside it. */
 enum status file_save(const char *path, struct str text, struct error *err);

@@ -41,6 +41,7 @@ struct run {
     struct team *team;
     struct backend *backend;
     struct layout layout;
+    struct checks *checks; /* NULL: none asked for */
     struct provider *provider;
     struct engine *engine;
     struct progress *progress;
@@ -411,6 +412,9 @@ static enum status make_layout(struct run *run, struct error *err) {
     TRY(model_layout_items(run->job->model, &items, &count, err));
     enum status status = layout_init(&run->layout, &run->job->model->index, items, count,
                                      (size_t)run->plan->block_bytes_max, err);
+    if (status == SL_OK && run->job->settings.has_checksum)
+        status = checks_open(&run->job->model->index, items, count, run->job->settings.home,
+                             &run->checks, err);
     mem_free(items);
     return status;
 }
@@ -434,8 +438,11 @@ static enum status make_provider(struct run *run, struct error *err) {
         .slab_count = run->plan->slab_count,
         .chunk_bytes = run->plan->chunk_bytes,
         .depth = run->plan->depth,
+        .checks = run->checks,
         .should_stop = run->job->should_stop,
     };
+    if (run->checks != NULL)
+        checks_tell(run->checks);
     if (run->plan->slab_count == 0)
         return provider_resident_new(&run->layout, &options, &run->provider, err);
     return make_stream(run, &options, err);
@@ -443,8 +450,10 @@ static enum status make_provider(struct run *run, struct error *err) {
 
 static enum status make_engine(struct run *run, struct error *err) {
     const struct plan *plan = run->plan;
-    struct backend_options backend = {
-        .kernels = plan->kernels, .features = plan->product_features, .tokens = plan->pass_tokens};
+    struct backend_options backend = {.kernels = plan->kernels,
+                                      .isa = plan->isa,
+                                      .features = plan->product_features,
+                                      .tokens = plan->pass_tokens};
     TRY(team_new(plan->threads, &run->team, err));
     backend.team = run->team;
     TRY(backend_cpu_new(&backend, &run->backend, err));
@@ -483,6 +492,7 @@ static enum status make_run(struct run *run, struct error *err) {
 static void clear_run(struct run *run) {
     engine_free(run->engine);
     provider_free(run->provider);
+    checks_close(run->checks);
     layout_release(&run->layout);
     backend_free(run->backend);
     team_free(run->team);

@@ -182,15 +182,14 @@ enum status arch_common_mlp(struct step *step, uint32_t layer, struct error *err
 
 enum status arch_common_head(struct step *step, struct error *err) {
     struct backend *backend = step->backend;
-    if (step->logit_count > 0) {
-        backend->ops->select(backend, &step->h, step->logit_columns, step->logit_count,
-                             &step->picked);
-        backend->ops->rms_norm(backend, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM),
-                               step->config->hidden, step->config->norm_eps, &step->picked);
-    }
-    TRY(step_product(step, 0, ROLE_HEAD, &step->picked, &step->logits, err));
     const struct config *config = step->config;
-    if (step->logit_count > 0 && (config->logit_scale != 1.0 || config->logit_cap != 0))
+    if (step->logit_count == 0)
+        return SL_OK; /* and the head is not read */
+    backend->ops->select(backend, &step->h, step->logit_columns, step->logit_count, &step->picked);
+    backend->ops->rms_norm(backend, &step->picked, step_vector(step, 0, ROLE_FINAL_NORM),
+                           config->hidden, config->norm_eps, &step->picked);
+    TRY(step_product(step, 0, ROLE_HEAD, &step->picked, &step->logits, err));
+    if (config->logit_scale != 1.0 || config->logit_cap != 0)
         backend->ops->scale(backend, (float)config->logit_scale, (float)config->logit_cap,
                             &step->logits);
     return SL_OK;

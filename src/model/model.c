@@ -172,7 +172,7 @@ bool model_item(const struct model *model, uint32_t layer, uint32_t expert, enum
     *item = (struct layout_item){
         .matrix = is_stack ? matrix_slice(matrix, expert) : *matrix,
         .key = role_key(layer, expert, role),
-        .is_whole = role_get(role)->is_whole,
+        .unit_rows = role_get(role)->is_whole ? matrix->rows : 0,
     };
     return true;
 }
@@ -209,6 +209,7 @@ enum status model_layout_items(const struct model *model, struct layout_item **i
             model_add_items(model, layer, expert, math->expert_order, list, &used);
     }
     model_add_items(model, 0, 0, head, list, &used);
+    layout_set_units(list, used);
     *items = list;
     *count = used;
     return SL_OK;

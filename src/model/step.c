@@ -3,11 +3,12 @@
  *
  * The cursor, and what always holds between two calls:
  *  1. Blocks are acquired in the layout's order, pass after pass, but for those of experts without
- *     tokens, which count as acquired: the next one is acquired % block_count.
+ *     tokens and of a head that no token needs, which count as acquired: the next one is acquired %
+ *     block_count.
  *  2. hinted >= acquired, and hinted - acquired <= block_count: nothing is hinted twice for one
  *     pass. The provider may refuse a hint; it is then offered again after the next release. Hints
- *     end before the experts of a layer that is not routed yet: what comes after them could not be
- *     acquired in the order hinted.
+ *     end before the experts of a layer that is not routed yet, and before the head of the next
+ *     pass: what comes after them could not be acquired in the order hinted.
  *  3. At most one lease is held; it covers the piece used last. It goes back before the next block
  *     is acquired, after which the freed memory is hinted again, so that reads go on while we
  *     compute, over layer borders and the border of two passes.
@@ -346,17 +347,20 @@ const float *step_vector(const struct step *step, uint32_t layer, enum role role
 }
 
 /* Whether a block, counted over passes, will be acquired. What an expert has is wanted when the
- * pass has tokens for it, and that is known once its layer was routed. */
+ * pass has tokens for it, and that is known once its layer was routed; the head is wanted when a
+ * token needs logits, which is known once the pass has begun. */
 enum step_want { WANT_YES, WANT_NO, WANT_UNKNOWN };
 
 static enum step_want step_wants(const struct step *step, size_t position) {
     const struct layout *layout = step->provider->layout;
     const struct block *block = &layout->blocks[position % layout->block_count];
     uint32_t key = layout->pieces[block->first_piece].key;
+    bool is_of_this_pass = position / layout->block_count + 1 == step->passes;
+    if (role_of_key(key) == ROLE_HEAD)
+        return !is_of_this_pass ? WANT_UNKNOWN : step->logit_count > 0 ? WANT_YES : WANT_NO;
     if (!role_is_expert(role_of_key(key)))
         return WANT_YES;
-    if (position / layout->block_count + 1 != step->passes ||
-        role_layer_of_key(key) != step->routed_layer)
+    if (!is_of_this_pass || role_layer_of_key(key) != step->routed_layer)
         return WANT_UNKNOWN;
     return step->expert_tokens[role_expert_of_key(key)] > 0 ? WANT_YES : WANT_NO;
 }
@@ -463,7 +467,7 @@ enum status step_embed(struct step *step, float scale, struct error *err) {
     return SL_OK;
 }
 
-/* Passes over the blocks of experts that have no tokens, up to `end`. */
+/* Passes over the blocks that this pass has no use for, up to `end`. */
 static void step_skip(struct step *step, size_t end) {
     while (step->acquired < end && step_wants(step, step->acquired) == WANT_NO)
         step->acquired++;

@@ -7,6 +7,7 @@
 #include "plan/memory.h"
 
 #include "engine/engine.h"
+#include "weights/checks.h"
 
 #include <math.h>
 #include <string.h>
@@ -89,10 +90,14 @@ static enum status find_items(struct memory *memory, const struct settings *sett
     const struct mixture *mixture = &memory->model->config.mixture;
     if (mixture->count > 0)
         memory->values += expert_values / mixture->count * mixture->used;
-    enum status status = backend_cpu_choose(settings->kernels, is_all_bf16, &memory->choice, err);
-    memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
-    if (status == SL_OK)
+    enum status status =
+        backend_cpu_choose(settings->kernels, settings->isa, is_all_bf16, &memory->choice, err);
+    if (settings->has_checksum)
+        memory->process_bytes += checks_bytes(items, count) + ALLOWANCE_THREAD;
+    if (status == SL_OK) {
+        memory->rounds_weights = !is_all_bf16 && strcmp(memory->choice.kernels, "portable") != 0;
         status = find_ways(memory, items, count, err);
+    }
     mem_free(items);
     return status;
 }
@@ -116,8 +121,8 @@ enum status memory_init(struct memory *memory, const struct model *model,
     made.window_page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WINDOW);
     made.state_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_STATE);
     made.window = kv_window(&model->config);
-    made.process_bytes = machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_JOURNAL +
-                         ALLOWANCE_THREAD * (threads + READERS);
+    made.process_bytes += machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_JOURNAL +
+                          ALLOWANCE_THREAD * (threads + READERS);
     memory_set_rows(&made, rows);
     *memory = made;
     return SL_OK;

@@ -59,13 +59,6 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Settings that this version has no second way for: what it lacks is no wrong usage. */
-static enum status check_settings(const struct settings *settings, struct error *err) {
-    if (settings->has_checksum)
-        return error_set(err, SL_ERR_ENV, "--checksum: not in this version");
-    return SL_OK;
-}
-
 /* Bits of a value, whole ones where the scales lie elsewhere: "4" and "8" of --precision. */
 static double bits_of(enum dtype dtype) {
     const struct dtype_info *info = dtype_get(dtype);
@@ -510,12 +503,12 @@ enum status plan_make(const struct model *model, const struct settings *settings
                       const struct plan_rows *rows, struct plan *out, struct error *err) {
     struct plan plan = {.rows = *rows};
     struct memory memory;
-    TRY(check_settings(settings, err));
     TRY(decide_precision(model, settings, &plan, err));
     plan.threads = count_threads(settings);
     TRY(memory_init(&memory, model, settings, rows, plan.threads, err));
     plan.kernels = memory.choice.kernels;
     plan.kernels_reason = memory.choice.reason;
+    plan.isa = settings->isa;
     plan.product_features = memory.product_features;
     if (memory.rounds_weights)
         snprintf(plan.precision_reason, sizeof plan.precision_reason,

@@ -36,6 +36,7 @@ struct plan {
     char precision[64]; /* the formats as published: "q4_1 + q8_0" */
     char precision_reason[200];
     const char *kernels, *kernels_reason; /* "portable" ..; "--kernels" .. */
+    const char *isa;                      /* of backend_options */
     size_t product_features;              /* for backend_cpu_new */
     size_t threads;
     struct plan_rows rows;

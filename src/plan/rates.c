@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "plan/record.h"
 
 #include <stdio.h>
@@ -17,9 +18,9 @@
 #define DAY_SECONDS 86400
 #define KEY_BYTES 600
 
-static const struct file *first_file(const struct model *model) {
+static size_t drives_of(const struct model *model, struct drive_share shares[SL_RING_DRIVES_MAX]) {
     must(model->index.file_count > 0);
-    return model->index.files[0];
+    return record_drives(model->index.files, model->index.file_count, shares);
 }
 
 static bool is_direct(const struct model *model) {
@@ -35,12 +36,16 @@ static bool is_auto(const struct settings *settings) {
 
 /* The model by its name and size, not by its path: the same files elsewhere on the drive are as
  * fast. */
-static void rate_key(const struct model *model, const struct plan *plan, const char *drive,
-                     char key[KEY_BYTES]) {
+static void rate_key(const struct model *model, const struct plan *plan,
+                     const struct drive_share *shares, size_t count, char key[KEY_BYTES]) {
+    char others[40] = "";
+    if (count > 1)
+        snprintf(others, sizeof others, " and %zu more", count - 1);
     struct str name = str_last_part(str_from(model->path));
-    snprintf(key, KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels, %zu threads, drive %s",
+    snprintf(key, KEY_BYTES, "%.*s, %llu bytes, %s, %s kernels%s%s, %zu threads, drive %s%s",
              STR_ARG(name), (unsigned long long)plan->weights_bytes, plan->precision, plan->kernels,
-             plan->threads, drive);
+             plan->isa ? " on " : "", plan->isa ? plan->isa : "", plan->threads, shares[0].name,
+             others);
 }
 
 static void tell_probe(const struct probe_record *record, char *text, size_t size) {
@@ -53,12 +58,40 @@ static void tell_probe(const struct probe_record *record, char *text, size_t siz
              (double)record->chunk_bytes / 0x1p20, record->depth);
 }
 
+/* The rate of files on several drives, which are read one after the other in the order of the pass:
+ * each share at its own. *unknown counts the drives whose rate is assumed. */
+static uint64_t rate_of_all(const struct settings *settings, const struct drive_share *shares,
+                            size_t count, size_t *unknown) {
+    double seconds = 0, bytes = 0;
+    *unknown = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct probe_record probe;
+        bool is_known = record_get_probe(settings->home, shares[i].name, &probe);
+        *unknown += !is_known;
+        seconds += (double)shares[i].bytes /
+                   (double)(is_known ? probe.sustained_bytes_per_second : ASSUMED_READ_RATE);
+        bytes += (double)shares[i].bytes;
+    }
+    return seconds > 0 ? (uint64_t)(bytes / seconds + 0.5) : ASSUMED_READ_RATE;
+}
+
+static void tell_others(size_t count, size_t unknown, char *text, size_t size) {
+    size_t length = strlen(text);
+    if (count > 1 && unknown == 0)
+        snprintf(text + length, size - length, ", and of %zu more drive%s", count - 1,
+                 count == 2 ? "" : "s");
+    else if (count > 1)
+        snprintf(text + length, size - length, "; %zu of %zu drives are assumed", unknown, count);
+}
+
 void rates_decide(const struct model *model, const struct settings *settings, struct plan *plan) {
     struct probe_record probe;
     struct rate_record rate;
-    char key[KEY_BYTES], drive[SL_DRIVE_NAME_BYTES];
-    record_drive(first_file(model), drive);
-    bool has_probe = record_get_probe(settings->home, drive, &probe) &&
+    struct drive_share shares[SL_RING_DRIVES_MAX];
+    char key[KEY_BYTES];
+    size_t count = drives_of(model, shares), unknown;
+    /* The reader is that of the drive with the most bytes. */
+    bool has_probe = record_get_probe(settings->home, shares[0].name, &probe) &&
                      ring_method_try(probe.method, NULL) == SL_OK;
     plan->reader = is_auto(settings) ? NULL : ring_method_find(settings->reader);
     plan->chunk_bytes = (size_t)settings->chunk_bytes;
@@ -75,10 +108,11 @@ void rates_decide(const struct model *model, const struct settings *settings, st
         }
     }
     if (has_probe) {
-        plan->read_bytes_per_second = probe.sustained_bytes_per_second;
+        plan->read_bytes_per_second = rate_of_all(settings, shares, count, &unknown);
         tell_probe(&probe, plan->rate_source, sizeof plan->rate_source);
+        tell_others(count, unknown, plan->rate_source, sizeof plan->rate_source);
     }
-    rate_key(model, plan, drive, key);
+    rate_key(model, plan, shares, count, key);
     if (settings->home == NULL || !record_get_rate(settings->home, key, &rate))
         return;
     plan->read_bytes_per_second = rate.bytes_per_second;
@@ -86,10 +120,15 @@ void rates_decide(const struct model *model, const struct settings *settings, st
              (unsigned long long)rate.runs, rate.runs == 1 ? "" : "s");
 }
 
+static bool wants_probe(const struct settings *settings, const struct drive_share *share) {
+    struct probe_record probe;
+    return !record_get_probe(settings->home, share->name, &probe) ||
+           clock_wall_seconds() - probe.date > (int64_t)SL_PROBE_DAYS * DAY_SECONDS;
+}
+
 bool rates_want_probe(const struct model *model, const struct settings *settings,
                       const struct plan *plan) {
-    struct probe_record probe;
-    char drive[SL_DRIVE_NAME_BYTES];
+    struct drive_share shares[SL_RING_DRIVES_MAX];
     if (plan->slab_count == 0 || settings->home == NULL || !is_auto(settings) ||
         settings->chunk_bytes > 0 || settings->depth > 0)
         return false;
@@ -97,25 +136,18 @@ bool rates_want_probe(const struct model *model, const struct settings *settings
         return false;
     if (plan->base_bytes + SL_PROBE_BYTES_MAX > plan->budget_bytes - plan->margin_bytes)
         return false;
-    record_drive(first_file(model), drive);
-    return !record_get_probe(settings->home, drive, &probe) ||
-           clock_wall_seconds() - probe.date > (int64_t)SL_PROBE_DAYS * DAY_SECONDS;
+    size_t count = drives_of(model, shares), wanting = 0;
+    for (size_t i = 0; i < count; i++)
+        wanting += wants_probe(settings, &shares[i]);
+    return wanting > 0;
 }
 
-enum status rates_probe(const struct model *model, const struct settings *settings, double seconds,
-                        bool (*should_stop)(void), struct error *err) {
+static enum status probe_drive(const struct probe_options *options, const struct settings *settings,
+                               const char *drive, struct error *err) {
     struct probe probe;
     struct probe_record record;
     struct error why = {0};
-    char drive[SL_DRIVE_NAME_BYTES];
-    struct probe_options options = {
-        .files = model->index.files,
-        .file_count = model->index.file_count,
-        .seconds = seconds,
-        .should_stop = should_stop,
-    };
-    TRY(probe_run(&options, &probe, err));
-    record_drive(first_file(model), drive);
+    TRY(probe_run(options, &probe, err));
     record_of_probe(&probe, drive, &record);
     record.is_quick = true;
     if (record_put_probe(settings->home, &record, &why) != SL_OK)
@@ -123,16 +155,40 @@ enum status rates_probe(const struct model *model, const struct settings *settin
     return SL_OK;
 }
 
+enum status rates_probe(const struct model *model, const struct settings *settings, double seconds,
+                        bool (*should_stop)(void), struct error *err) {
+    const struct index *index = &model->index;
+    struct drive_share shares[SL_RING_DRIVES_MAX];
+    size_t count = drives_of(model, shares);
+    struct file **files = mem_new(index->file_count, sizeof *files);
+    if (files == NULL)
+        return error_memory(err, index->file_count * sizeof *files, "a probe");
+    enum status status = SL_OK;
+    for (size_t i = 0; i < count && status == SL_OK; i++) {
+        struct probe_options options = {
+            .files = files,
+            .file_count = record_files_of(index->files, index->file_count, shares, count, i, files),
+            .seconds = seconds,
+            .should_stop = should_stop,
+        };
+        if (count == 1 || wants_probe(settings, &shares[i]))
+            status = probe_drive(&options, settings, shares[i].name, err);
+    }
+    mem_free(files);
+    return status;
+}
+
 void rates_learn(const struct model *model, const struct settings *settings,
                  const struct plan *plan, uint64_t bytes_per_second) {
     struct rate_record record = {0};
     struct error why = {0};
-    char key[KEY_BYTES], drive[SL_DRIVE_NAME_BYTES];
+    struct drive_share shares[SL_RING_DRIVES_MAX];
+    char key[KEY_BYTES];
     if (plan->slab_count == 0 || settings->home == NULL || bytes_per_second == 0 ||
         plan->weights_bytes < SL_RATE_BYTES_LEAST || !is_direct(model))
         return;
-    record_drive(first_file(model), drive);
-    rate_key(model, plan, drive, key);
+    size_t count = drives_of(model, shares);
+    rate_key(model, plan, shares, count, key);
     (void)record_get_rate(settings->home, key, &record);
     record.bytes_per_second = bytes_per_second;
     record.date = clock_wall_seconds();

@@ -6,6 +6,7 @@
 #include "plan/folder_for_test.h"
 #include "plan/record.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -181,12 +182,66 @@ static void a_quick_probe_is_kept(void **state) {
     assert_true(record.date >= clock_wall_seconds() - 60);
 }
 
+/* A second file as if on another drive, whose rate is not known, known, and the larger one. */
+static void several_drives_take_the_sum_of_their_times(void **state) {
+    (void)state;
+    struct settings settings = settings_of("auto");
+    struct plan plan = plan_of(30 * GIB);
+    struct error err = {0};
+    struct file large = direct_file, small = direct_file;
+    struct file *both[] = {&small, &large};
+    struct model spread = model;
+    struct drive_share shares[SL_RING_DRIVES_MAX];
+    large.bytes = 3000;
+    small.bytes = 1000;
+    spread.index.files = both;
+    spread.index.file_count = 2;
+    put_probe(clock_wall_seconds());
+    assert_int_equal(record_drives(both, 2, shares), 1);
+    assert_int_equal(shares[0].bytes, 4000);
+    rates_decide(&spread, &settings, &plan);
+    assert_int_equal(plan.read_bytes_per_second, 2000000000);
+
+    /* /dev/zero lies on a file system without a drive that anybody has probed. */
+    int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    small.drive = large.drive + 1;
+    small.fd = fd;
+    assert_int_equal(record_drives(both, 2, shares), 2);
+    assert_string_equal(shares[0].name, drive); /* the one with the most */
+    assert_int_equal(shares[1].bytes, 1000);
+    rates_decide(&spread, &settings, &plan);
+    /* 3000 bytes at 2 GB/s, 1000 at the assumed 1 GB/s */
+    assert_int_equal(plan.read_bytes_per_second, 1600000000);
+    assert_non_null(strstr(plan.rate_source, "1 of 2 drives are assumed"));
+    assert_true(rates_want_probe(&spread, &settings, &plan));
+
+    struct probe_record record = {.method = &ring_method_sync,
+                                  .chunk_bytes = 1u << 20,
+                                  .depth = 1,
+                                  .bytes_per_second = 600000000u,
+                                  .sustained_bytes_per_second = 500000000u,
+                                  .date = clock_wall_seconds()};
+    snprintf(record.drive, sizeof record.drive, "%s", shares[1].name);
+    assert_int_equal(record_put_probe(home, &record, &err), SL_OK);
+    rates_decide(&spread, &settings, &plan);
+    assert_int_equal(plan.read_bytes_per_second, 1142857143); /* 4000 / (1.5 + 2) */
+    assert_non_null(strstr(plan.rate_source, "and of 1 more drive"));
+    assert_int_equal(plan.depth, 6); /* the large one's */
+    assert_false(rates_want_probe(&spread, &settings, &plan));
+    struct file *some[2];
+    assert_int_equal(record_files_of(both, 2, shares, 2, 1, some), 1);
+    assert_ptr_equal(some[0], &small);
+    close(fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_drive_is_assumed_and_wants_a_probe),
         cmocka_unit_test(a_probe_gives_reader_and_rate),
         cmocka_unit_test(large_direct_runs_teach_and_others_do_not),
         cmocka_unit_test(a_quick_probe_is_kept),
+        cmocka_unit_test(several_drives_take_the_sum_of_their_times),
     };
     return cmocka_run_group_tests_name("rates", tests, begin, end);
 }

@@ -60,6 +60,45 @@ void record_drive(const struct file *file, char name[SL_DRIVE_NAME_BYTES]) {
     buf_release(&text);
 }
 
+static size_t share_of(const struct file *file, const struct drive_share *shares, size_t count) {
+    size_t i = 0;
+    while (i + 1 < count && shares[i].number != file->drive)
+        i++;
+    return i;
+}
+
+size_t record_drives(struct file *const *files, size_t count,
+                     struct drive_share shares[SL_RING_DRIVES_MAX]) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = found > 0 ? share_of(files[i], shares, found) : 0;
+        bool is_new = found == 0 || shares[at].number != files[i]->drive;
+        if (is_new && found < SL_RING_DRIVES_MAX) {
+            at = found++;
+            shares[at] = (struct drive_share){.number = files[i]->drive};
+            record_drive(files[i], shares[at].name);
+        }
+        shares[at].bytes += files[i]->bytes;
+    }
+    for (size_t i = 1; i < found; i++) {
+        if (shares[i].bytes <= shares[0].bytes)
+            continue;
+        struct drive_share most = shares[i];
+        shares[i] = shares[0];
+        shares[0] = most;
+    }
+    return found;
+}
+
+size_t record_files_of(struct file *const *files, size_t count, const struct drive_share *shares,
+                       size_t share_count, size_t share, struct file **out) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (share_of(files[i], shares, share_count) == share)
+            out[found++] = files[i];
+    return found;
+}
+
 /* ---- files */
 
 /* HOME/kind/HASH.json; false: too long. */

@@ -18,6 +18,19 @@
  * own. */
 void record_drive(const struct file *file, char name[SL_DRIVE_NAME_BYTES]);
 
+/* What of some files lies on one drive. */
+struct drive_share {
+    char name[SL_DRIVE_NAME_BYTES];
+    uint64_t number, bytes; /* file.drive of these files; their bytes together */
+};
+/* The drives that files lie on, the one with the most bytes first; how many. Files on more than
+ * SL_RING_DRIVES_MAX drives count to the last one. */
+size_t record_drives(struct file *const *files, size_t count,
+                     struct drive_share shares[SL_RING_DRIVES_MAX]);
+/* Of count files those that count to a share, into `out`, which has room for all; how many. */
+size_t record_files_of(struct file *const *files, size_t count, const struct drive_share *shares,
+                       size_t share_count, size_t share, struct file **out);
+
 struct probe_record {
     char drive[SL_DRIVE_NAME_BYTES];
     const struct ring_method *method;

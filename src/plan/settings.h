@@ -30,6 +30,7 @@ struct settings {
     int64_t pass_tokens;   /* 0: auto */
     int64_t threads;       /* 0: physical cores */
     const char *kernels;   /* "auto" .. */
+    const char *isa;       /* of the portable set; NULL: the best */
     const char *kv;        /* "bf16" "f32" */
     const char *reader;    /* "auto" "pool" "uring" "sync" */
     uint64_t chunk_bytes;  /* 0: auto */
@@ -49,10 +50,13 @@ struct settings {
     bool is_json;         /* plan, show, bench: --json */
     bool adds_special;    /* tokenize: --special */
     bool skips_special;   /* tokenize: --skip-special */
-    const char *isa;      /* bench: of the portable set; NULL: the best */
     /* bench: lists and a shape as written */
     const char *dtypes, *token_counts, *shape;
     double measure_seconds; /* of a figure */
+    const char *against; /* verify: a file of answers; NULL: none */
+    const char *batches; /* bench job: a list as written */
+    uint64_t disk_floor_bytes; /* pull: of the cache's drive, to be left free */
+    int64_t downloads;         /* pull: at once */
     /* from the environment, read in cli/ */
     const char *home; /* SLUICE_HOME or ~/.cache/sluice */
     bool has_epoch;   /* SOURCE_DATE_EPOCH */

@@ -15,6 +15,10 @@
 /* Sum over all items; far above any model, far below where sums of a few of them overflow. */
 #define LAYOUT_BYTES_MAX ((uint64_t)1 << 56)
 
+#define LAYOUT_UNITS ((uint64_t)1 << 17)
+#define LAYOUT_UNIT_BYTES_MIN ((uint64_t)4 << 10)
+#define LAYOUT_UNIT_BYTES_MAX ((uint64_t)1 << 20)
+
 struct range {
     uint32_t file;
     uint64_t offset, bytes;
@@ -38,13 +42,22 @@ struct maker {
     size_t item, row; /* the next row to place */
 };
 
-/* Rows that are never apart. */
-static uint64_t item_unit(const struct layout_item *item) {
-    return item->is_whole ? item->matrix.rows : 1;
+uint64_t layout_unit_rows(const struct layout_item *item) {
+    uint64_t unit = item->unit_rows > 0 ? item->unit_rows : 1;
+    return unit < item->matrix.rows ? unit : item->matrix.rows;
+}
+
+/* Units of so many rows; the last one may have fewer. */
+static uint64_t units_of(const struct layout_item *item, uint64_t rows) {
+    return rows / layout_unit_rows(item) + (rows % layout_unit_rows(item) != 0);
 }
 
 static const struct tensor *numbers_of(const struct layout_item *item) {
     return item->matrix.parts[MATRIX_NUMBERS].tensor;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
 }
 
 static uint64_t align_up(uint64_t bytes) {
@@ -114,16 +127,19 @@ static struct range rows_range(const struct layout_item *item, uint32_t part, ui
         .file = range.file, .offset = range.offset, .bytes = range.bytes, .part = part};
 }
 
-/* Most memory for a single row, wherever in the matrix it lies; of a whole item, where it does.
- * Parts that are read as one take their gap along. */
+/* Most memory for a unit, wherever in the matrix it lies; of a whole item, where it does. Parts
+ * that are read as one take their gap along, and a unit of several rows may lie across the border
+ * of two rows of scales. */
 static uint64_t row_room(const struct layout_item *item) {
     struct range ranges[SL_MATRIX_PARTS];
     size_t count = 0;
-    uint64_t unit = item_unit(item), sum = 0;
+    uint64_t unit = layout_unit_rows(item), sum = 0;
     for (uint32_t part = 0; part < item->matrix.part_count; part++) {
         struct range range = rows_range(item, part, 0, unit);
         bool is_aligned = range.offset % SL_IO_ALIGN == 0 &&
                           item->matrix.parts[part].row_bytes % SL_IO_ALIGN == 0;
+        if (unit > 1 && item->matrix.parts[part].group_rows > 1)
+            range.bytes += item->matrix.parts[part].row_bytes;
         sum += is_aligned ? range.bytes : align_up(SL_IO_ALIGN - 1 + range.bytes);
         sum += part > 0 ? SL_READ_GAP_BYTES : 0;
         insert(ranges, &count, &range);
@@ -169,36 +185,37 @@ static uint64_t set_rows(struct maker *maker, uint64_t rows) {
 /* Most rows of `left` that may join the block within `limit` bytes of memory. The bytes of the
  * piece's ranges are left undecided. */
 static uint64_t rows_within(struct maker *maker, uint64_t left, uint64_t limit) {
-    uint64_t unit = item_unit(&maker->items[maker->item]);
-    uint64_t low = 0, high = left / unit;
+    const struct layout_item *item = &maker->items[maker->item];
+    uint64_t unit = layout_unit_rows(item);
+    uint64_t low = 0, high = units_of(item, left);
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
-        set_rows(maker, middle * unit);
+        set_rows(maker, smaller(middle * unit, left));
         if (ranges_bytes(maker->ranges, maker->range_count) <= limit)
             low = middle;
         else
             high = middle - 1;
     }
-    return low * unit;
+    return smaller(low * unit, left);
 }
 
 /* How many of the `left` rows join the block, whose fair share of memory is `share`. Scraps, parts
  * of a matrix smaller than an eighth of a share, stay with their neighbours where that fits. */
 static uint64_t rows_to_take(struct maker *maker, uint64_t left, uint64_t share) {
     const struct layout_item *item = &maker->items[maker->item];
-    uint64_t unit = item_unit(item), scrap = share / 8;
-    uint64_t unit_bytes = set_rows(maker, left) / (left / unit);
-    uint64_t limit = share + unit_bytes < maker->bytes_max ? share + unit_bytes : maker->bytes_max;
+    uint64_t scrap = share / 8;
+    uint64_t unit_bytes = set_rows(maker, left) / units_of(item, left);
+    uint64_t limit = smaller(share + unit_bytes, maker->bytes_max);
     uint64_t rows = rows_within(maker, left, limit);
     bool is_first = maker->range_count == item->matrix.part_count;
     if (rows == 0 && is_first)
-        rows = unit; /* fits: layout_init has seen to it */
+        rows = smaller(layout_unit_rows(item), left); /* fits: layout_init has seen to it */
     if (rows == left)
         return rows;
-    if ((left - rows) / unit * unit_bytes < scrap &&
+    if (units_of(item, left - rows) * unit_bytes < scrap &&
         rows_within(maker, left, maker->bytes_max) == left)
         return left;
-    if (!is_first && rows / unit * unit_bytes < scrap)
+    if (!is_first && units_of(item, rows) * unit_bytes < scrap)
         return 0;
     return rows;
 }
@@ -333,7 +350,7 @@ static enum status check_items(const struct layout_item *items, size_t count, si
                          count, UINT32_MAX);
     uint64_t sum = 0, room_max = 0;
     const struct tensor *widest = NULL;
-    bool is_widest_whole = false;
+    uint64_t widest_rows = 0;
     for (size_t i = 0; i < count; i++) {
         const struct tensor *tensor = numbers_of(&items[i]);
         if (tensor->bytes == 0)
@@ -348,14 +365,14 @@ static enum status check_items(const struct layout_item *items, size_t count, si
         if (row_room(&items[i]) > room_max) {
             room_max = row_room(&items[i]);
             widest = tensor;
-            is_widest_whole = items[i].is_whole;
+            widest_rows = layout_unit_rows(&items[i]);
         }
     }
     if (room_max > bytes_max)
         return error_set(err, SL_ERR_ENV,
                          "%s of tensor \"%.*s\" needs a block of %llu bytes, and a block may have "
                          "%zu",
-                         is_widest_whole ? "a part" : "a row", STR_ARG(widest->name),
+                         widest_rows > 1 ? "a part" : "a row", STR_ARG(widest->name),
                          (unsigned long long)room_max, bytes_max);
     return SL_OK;
 }
@@ -380,6 +397,20 @@ enum status layout_init(struct layout *layout, const struct index *index,
     else
         layout_release(&made);
     return status;
+}
+
+void layout_set_units(struct layout_item *items, size_t count) {
+    uint64_t sum = 0, unit = LAYOUT_UNIT_BYTES_MIN;
+    for (size_t i = 0; i < count; i++)
+        if (__builtin_add_overflow(sum, matrix_bytes(&items[i].matrix), &sum))
+            sum = UINT64_MAX; /* layout_init refuses it */
+    while (unit < LAYOUT_UNIT_BYTES_MAX && sum / unit > LAYOUT_UNITS)
+        unit *= 2;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t row = items[i].matrix.parts[MATRIX_NUMBERS].row_bytes;
+        if (items[i].unit_rows == 0 && row > 0)
+            items[i].unit_rows = (unit + row - 1) / row;
+    }
 }
 
 void layout_release(struct layout *layout) {

@@ -24,7 +24,8 @@ struct layout_item {
     struct matrix matrix; /* an expert's slice of a stack, some rows of a tensor, or all of it */
     uint32_t key;         /* the caller's name for it; comes back in the pieces */
     bool starts_block;
-    bool is_whole; /* all its rows in one piece: it is never cut */
+    /* Its rows are cut at multiples of so many alone; 0: 1. At least its rows: it is never cut. */
+    uint64_t unit_rows;
 };
 
 /* Rows of an item inside a block. */
@@ -54,7 +55,7 @@ struct layout {
     uint64_t read_bytes;     /* of weights in a pass */
 };
 
-/* bytes_max: of a block's memory, cut to SL_BLOCK_BYTES_MAX; must hold the largest single row and
+/* bytes_max: of a block's memory, cut to SL_BLOCK_BYTES_MAX; must hold the largest unit and
  * its alignment (else SL_ERR_ENV, naming the least that would do). What lies between two
  * starts_block is cut into as few blocks as hold it, of about equal size. index must outlive the
  * layout. */
@@ -62,5 +63,11 @@ enum status layout_init(struct layout *layout, const struct index *index,
                         const struct layout_item *items, size_t count, size_t bytes_max,
                         struct error *err);
 void layout_release(struct layout *layout);
+/* Rows of an item that are never apart, at least 1. */
+uint64_t layout_unit_rows(const struct layout_item *item);
+/* Gives the items that have no unit_rows units of a few KiB to 1 MiB, the larger the more bytes all
+ * items have: about 2^17 units of a large model, whatever the blocks. Never more than a sixteenth
+ * of any block that a plan considers. */
+void layout_set_units(struct layout_item *items, size_t count);
 
 #endif

@@ -160,6 +160,8 @@ static void check_layout(const struct world *world, const struct layout *layout,
             assert_int_equal(piece->item, item); /* every row once, in order */
             assert_int_equal(piece->first_row, row);
             assert_true(piece->view.rows > 0);
+            if (world->items[item].unit_rows > 0)
+                assert_int_equal(row % world->items[item].unit_rows, 0);
             assert_int_equal(piece->view.row_bytes * rows, tensor->bytes);
             assert_true(p == 0 || row > 0 || !world->items[item].starts_block);
             block_bytes += check_piece(world, layout, block, piece);
@@ -227,8 +229,12 @@ static void add_random(struct world *world, uint64_t *seed, bool has_scales) {
         world->items[i] = world->items[j];
         world->items[j] = kept;
     }
-    for (size_t i = 0; i < world->count; i++)
+    for (size_t i = 0; i < world->count; i++) {
+        uint64_t row_bytes = world->items[i].matrix.parts[0].row_bytes;
         world->items[i].starts_block = random_next(seed) % 6 == 0;
+        if (random_next(seed) % 2) /* some fit the rows, most do not */
+            world->items[i].unit_rows = 1 + random_next(seed) % (1 + 8000 / row_bytes);
+    }
 }
 
 static void layout_keeps_its_promises_for_random_tensors(void **state) {
@@ -477,7 +483,7 @@ static void whole_items_are_never_cut(void **state) {
     world_init(&world);
     add(&world, 0, 0, 100, 128);
     add(&world, 0, 12800, 100, 128);
-    world.items[1].is_whole = true; /* 12800 bytes, 4 pages from byte 12800 on */
+    world.items[1].unit_rows = 100; /* 12800 bytes, 4 pages from byte 12800 on */
     layout = make(&world, 16384);
     size_t pieces = 0;
     for (size_t p = 0; p < layout.piece_count; p++) {
@@ -494,11 +500,34 @@ static void whole_items_are_never_cut(void **state) {
     assert_non_null(strstr(err.text, "a part of tensor"));
 }
 
+static void units_grow_with_the_model_and_keep_what_is_set(void **state) {
+    (void)state;
+    static struct world world;
+    static const struct {
+        uint64_t rows, row_bytes, unit_rows;
+    } cases[] = {
+        {10, 3000, 2}, /* 4 KiB in rows of 3000 bytes, rounded up */
+        {10, 4096, 1},          {10, 70000, 1},
+        {1u << 20, 6144, 11},   /* 6 GiB: 2^17 units are 48 KiB each, so 64 KiB */
+        {1u << 24, 100000, 11}, /* 1.6 TB: no more than 1 MiB */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world_init(&world);
+        add(&world, 0, 0, cases[i].rows, cases[i].row_bytes);
+        add(&world, 0, cases[i].rows * cases[i].row_bytes, 2, 2);
+        world.items[1].unit_rows = 7;
+        layout_set_units(world.items, 2);
+        assert_int_equal(world.items[0].unit_rows, cases[i].unit_rows);
+        assert_int_equal(world.items[1].unit_rows, 7);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_of_a_stack_lie_at_their_rows),
         cmocka_unit_test(neighbours_share_a_row_of_scales),
         cmocka_unit_test(whole_items_are_never_cut),
+        cmocka_unit_test(units_grow_with_the_model_and_keep_what_is_set),
         cmocka_unit_test(layout_keeps_its_promises_for_random_tensors),
         cmocka_unit_test(layout_cuts_by_rows_into_equal_shares),
         cmocka_unit_test(layout_leaves_no_scrap_of_a_matrix),

@@ -10,7 +10,7 @@
 #ifndef SLUICE_WEIGHTS_PROVIDER_H
 #define SLUICE_WEIGHTS_PROVIDER_H
 
-#include "weights/layout.h"
+#include "weights/checks.h"
 
 struct provider;
 
@@ -47,12 +47,13 @@ struct provider_options {
     size_t slab_count; /* stream: 2 or more */
     const bool *keeps; /* stream: [block_count], copied: blocks to be kept; NULL: none */
     size_t chunk_bytes, depth;
+    struct checks *checks; /* of the layout's items: looks at all that is read; NULL: nobody does */
     bool (*should_stop)(void);
 };
 
-/* layout must outlive the provider. resident: memory for all blocks (slab_bytes_sum), each read
- * when it is first acquired or hinted. stream: slab_count slabs of slab_bytes_max, and memory for
- * the blocks that it keeps (their slab_bytes). */
+/* layout and checks must outlive the provider. resident: memory for all blocks (slab_bytes_sum),
+ * each read when it is first acquired or hinted. stream: slab_count slabs of slab_bytes_max, and
+ * memory for the blocks that it keeps (their slab_bytes). */
 enum status provider_resident_new(const struct layout *layout,
                                   const struct provider_options *options, struct provider **out,
                                   struct error *err);

@@ -24,7 +24,8 @@ struct stream_hint {
 
 struct stream {
     struct provider provider; /* first, so that the one is the other */
-    uint64_t next_ticket;
+    struct checks *checks;    /* borrowed; NULL: none */
+    uint64_t submissions;
     uint64_t released_ticket; /* the last one of a slab; to check the order */
     struct slab memory;       /* of the blocks that are kept */
     struct kept_block *blocks;
@@ -33,11 +34,24 @@ struct stream {
     size_t hint_first, hint_count;
 };
 
-static bool stream_submit(struct stream *stream, size_t block, uint8_t *into) {
+/* Tickets rise and tell the block, for the ring's thread that looks at what was read. */
+static bool stream_submit(struct stream *stream, size_t block, uint8_t *into, uint64_t *ticket) {
     const struct layout *layout = stream->provider.layout;
     const struct block *what = &layout->blocks[block];
-    return ring_submit(stream->provider.ring, stream->next_ticket, layout->reads + what->first_read,
-                       what->read_count, into);
+    *ticket = (stream->submissions + 1) * layout->block_count + block;
+    if (!ring_submit(stream->provider.ring, *ticket, layout->reads + what->first_read,
+                     what->read_count, into))
+        return false;
+    stream->submissions++;
+    return true;
+}
+
+static enum status stream_look(void *ctx, uint64_t ticket, const uint8_t *memory,
+                               struct error *err) {
+    const struct stream *stream = ctx;
+    const struct layout *layout = stream->provider.layout;
+    return checks_block(stream->checks, layout, (size_t)(ticket % layout->block_count), memory,
+                        err);
 }
 
 static bool stream_hint_kept(struct stream *stream, size_t block) {
@@ -45,10 +59,9 @@ static bool stream_hint_kept(struct stream *stream, size_t block) {
     if (kept->state != KEPT_ABSENT)
         return true;
     must(kept->base + stream->provider.layout->blocks[block].slab_bytes <= stream->memory.bytes);
-    if (!stream_submit(stream, block, stream->memory.data + kept->base))
+    if (!stream_submit(stream, block, stream->memory.data + kept->base, &kept->ticket))
         return false;
     kept->state = KEPT_READING;
-    kept->ticket = stream->next_ticket++;
     return true;
 }
 
@@ -57,11 +70,12 @@ static bool stream_hint(struct provider *provider, size_t block) {
     must(block < provider->layout->block_count);
     if (stream->blocks[block].state != KEPT_NOT)
         return stream_hint_kept(stream, block);
-    if (!stream_submit(stream, block, NULL))
+    uint64_t ticket;
+    if (!stream_submit(stream, block, NULL, &ticket))
         return false;
     must(stream->hint_count < stream->slab_count);
     size_t last = (stream->hint_first + stream->hint_count) % stream->slab_count;
-    stream->hints[last] = (struct stream_hint){stream->next_ticket++, block};
+    stream->hints[last] = (struct stream_hint){ticket, block};
     stream->hint_count++;
     return true;
 }
@@ -151,6 +165,20 @@ static const struct provider_ops resident_ops = {
     .free = stream_free,
 };
 
+/* Drives that the layout's files lie on. */
+static size_t count_drives(const struct layout *layout) {
+    uint64_t drives[SL_RING_DRIVES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < layout->read_count && count < SL_RING_DRIVES_MAX; i++) {
+        size_t at = 0;
+        while (at < count && drives[at] != layout->reads[i].file->drive)
+            at++;
+        if (at == count)
+            drives[count++] = layout->reads[i].file->drive;
+    }
+    return count;
+}
+
 /* Places for the blocks that are kept, one behind the other. keeps: NULL: all of them. */
 static enum status stream_fill(struct stream *stream, const struct provider_options *options,
                                const bool *keeps, struct error *err) {
@@ -173,7 +201,10 @@ static enum status stream_fill(struct stream *stream, const struct provider_opti
         .slab_count = stream->slab_count,
         .chunk_bytes = options->chunk_bytes,
         .depth = options->depth,
+        .drives = count_drives(layout),
     };
+    if (options->checks != NULL)
+        ring_options.check = (struct ring_check){stream_look, stream};
     return ring_new(&ring_options, &stream->provider.ring, err);
 }
 
@@ -185,7 +216,7 @@ static enum status stream_new(const struct provider_ops *ops, const struct layou
         return error_memory(err, sizeof *stream, "a provider");
     stream->provider =
         (struct provider){.ops = ops, .layout = layout, .should_stop = options->should_stop};
-    stream->next_ticket = 1;
+    stream->checks = options->checks;
     stream->slab_count = keeps != NULL ? options->slab_count : 0;
     enum status status = stream_fill(stream, options, keeps, err);
     if (status != SL_OK) {

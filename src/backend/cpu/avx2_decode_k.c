@@ -13,19 +13,6 @@ AVX2_INLINE __m128i shifted(__m128i bytes, size_t shift, int mask) {
                          _mm_set1_epi8((char)mask));
 }
 
-AVX2_INLINE __m128i load_bytes(const uint8_t *at) {
-    return _mm_loadu_si128((const __m128i *)at);
-}
-
-/* Sixteen signed or unsigned bytes times scale into factors. */
-AVX2_INLINE void scale_bytes(__m128i bytes, __m256 scale, bool is_signed, float factors[16]) {
-    __m128i upper = _mm_srli_si128(bytes, 8);
-    __m256 low = is_signed ? signed_to_float(bytes) : unsigned_to_float(bytes);
-    __m256 high = is_signed ? signed_to_float(upper) : unsigned_to_float(upper);
-    _mm256_storeu_ps(factors, _mm256_mul_ps(scale, low));
-    _mm256_storeu_ps(factors + 8, _mm256_mul_ps(scale, high));
-}
-
 /* Bit i of 32 as byte i of the two halves, 16 or 0. */
 AVX2_INLINE void spread_bits(const uint8_t *bits, __m128i *low, __m128i *high) {
     uint32_t word;
@@ -64,11 +51,6 @@ AVX2 void avx2_q5_1(const void *src, size_t count, float *dst) {
     }
 }
 
-/* Offsets are subtracted: their negative is added. */
-AVX2_INLINE __m256 negative(__m256 value) {
-    return _mm256_xor_ps(value, _mm256_set1_ps(-0.0f));
-}
-
 AVX2 void avx2_q2_k(const void *src, size_t count, float *dst) {
     const uint8_t *block = src;
     float factors[16], offsets[16];
@@ -88,19 +70,6 @@ AVX2 void avx2_q2_k(const void *src, size_t count, float *dst) {
     }
 }
 
-AVX2_INLINE void unpack_q3_k_scales(const uint8_t *packed, const uint8_t *half, float factors[16]) {
-    uint32_t word;
-    uint64_t pairs;
-    memcpy(&pairs, packed, sizeof pairs);
-    memcpy(&word, packed + 8, sizeof word);
-    __m128i nibbles = _mm_cvtsi64_si128((int64_t)pairs), mask = _mm_set1_epi8(15);
-    __m128i low = _mm_unpacklo_epi64(nibbles, _mm_srli_epi64(nibbles, 4));
-    __m128i high = _mm_srlv_epi32(_mm_set1_epi32((int)word), _mm_setr_epi32(0, 2, 4, 6));
-    high = _mm_slli_epi16(_mm_and_si128(high, _mm_set1_epi8(3)), 4);
-    __m128i scales = _mm_or_si128(_mm_and_si128(low, mask), high);
-    scale_bytes(_mm_sub_epi8(scales, _mm_set1_epi8(32)), half_to_float(half), true, factors);
-}
-
 AVX2 void avx2_q3_k(const void *src, size_t count, float *dst) {
     const uint8_t *block = src;
     float factors[16];
@@ -118,20 +87,6 @@ AVX2 void avx2_q3_k(const void *src, size_t count, float *dst) {
             }
         }
     }
-}
-
-/* The eight scales and the eight minima, negated, of a q4_k or q5_k block. */
-AVX2_INLINE void unpack_k_scales(const uint8_t *block, float factors[8], float offsets[8]) {
-    uint32_t word[3];
-    memcpy(word, block + 4, sizeof word);
-    uint32_t low_six = 0x3F3F3F3Fu, low_four = 0x0F0F0F0Fu, two = 0x30303030u;
-    __m128i scales = _mm_setr_epi32((int)(word[0] & low_six),
-                                    (int)((word[2] & low_four) | (word[0] >> 2 & two)), 0, 0);
-    __m128i minima = _mm_setr_epi32((int)(word[1] & low_six),
-                                    (int)((word[2] >> 4 & low_four) | (word[1] >> 2 & two)), 0, 0);
-    __m256 scale = half_to_float(block), minimum = negative(half_to_float(block + 2));
-    _mm256_storeu_ps(factors, _mm256_mul_ps(scale, unsigned_to_float(scales)));
-    _mm256_storeu_ps(offsets, _mm256_mul_ps(minimum, unsigned_to_float(minima)));
 }
 
 AVX2 void avx2_q4_k(const void *src, size_t count, float *dst) {

@@ -10,31 +10,6 @@
 
 #include <math.h>
 
-AVX2_INLINE float load_scale(enum dtype dtype, const uint8_t *row, size_t index) {
-    uint16_t half;
-    float value;
-    switch (dtype) {
-    case DTYPE_F32:
-        memcpy(&value, row + 4 * index, sizeof value);
-        return value;
-    case DTYPE_F16:
-        return _mm256_cvtss_f32(half_to_float(row + 2 * index));
-    case DTYPE_BF16:
-        memcpy(&half, row + 2 * index, sizeof half);
-        return num_from_bf16(half);
-    default: /* E8M0: 0 is subnormal, 255 is NaN */
-        return num_bits_float(row[index] == 255 ? 0x7FC00000u
-                              : row[index] == 0 ? 0x00400000u
-                                                : (uint32_t)row[index] << 23);
-    }
-}
-
-/* Where the scales of a row begin. */
-AVX2_INLINE size_t scales_of_row(const struct view_scales *scales, size_t row) {
-    size_t above = scales->rows_before + row;
-    return (scales->group_rows == 1 ? above : above / scales->group_rows) * scales->row_bytes;
-}
-
 /* The values of a row from `at` on that share scale number `index`: part of them. Divides once, for
  * a division takes as long as sixteen values. */
 struct group {

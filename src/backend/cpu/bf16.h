@@ -5,7 +5,7 @@
 
 #include "backend/cpu/kernels.h"
 
-#define BF16_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"
+#define BF16_TARGET "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"
 #define BF16 __attribute__((target(BF16_TARGET)))
 #define BF16_INLINE static inline __attribute__((always_inline, target(BF16_TARGET)))
 

@@ -1,7 +1,7 @@
 /* What the bf16 kernel sets share: rounding the activations of a product once, and bringing rows of
  * weights into scratch as bf16. The processor's own conversion rounds to nearest even, takes
  * subnormal numbers for zeros and keeps NaN, which is what backend.h promises. */
-#include "backend/cpu/bf16.h"
+#include "backend/cpu/bf16_decode.h"
 
 #ifdef __x86_64__
 
@@ -17,13 +17,6 @@ BF16_INLINE __m512i pack_pair(const float *x, size_t features, size_t p, __m512i
     if (2 * p + 1 < features)
         odd = _mm512_load_ps(x + (2 * p + 1) * SL_LANES);
     return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
-}
-
-/* Takes 16 even and 16 odd halves to pairs. */
-BF16_INLINE __m512i pair_order(void) {
-    __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_or_si512(lane,
-                           _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(16)), 16));
 }
 
 BF16 void bf16_pack(const struct act *x, size_t tile, size_t first, size_t count, uint32_t *words) {
@@ -43,28 +36,26 @@ BF16 void bf16_pack_few(const struct act *x, size_t first, size_t count, uint32_
     }
 }
 
-/* Bits of a mask for `count` lanes of those left from `at` on. */
-BF16_INLINE __mmask32 lanes_left(size_t count, size_t at) {
-    return count - at >= BF16_STEP ? 0xFFFFFFFFu : (1u << (count - at)) - 1;
-}
-
-BF16 void bf16_load_row(const struct bf16_row *row) {
-    const struct view *w = row->w;
+BF16 void bf16_load_decoded(const struct bf16_row *row, const uint8_t *from) {
     uint8_t *out = row->out;
-    if (w->dtype == DTYPE_BF16) {
-        const uint8_t *from = cpu_weights(w, dtype_get(w->dtype), row->row, row->column);
-        for (size_t k = 0; k < row->count; k += BF16_STEP, out += row->stride)
-            _mm512_store_si512(out,
-                               _mm512_maskz_loadu_epi16(lanes_left(row->count, k), from + 2 * k));
-        return;
-    }
-    cpu_decode(&avx512_decoders, w, row->row, row->column, row->count, row->decoded);
+    (void)from;
+    cpu_decode(&avx512_decoders, row->w, row->row, row->column, row->count, row->decoded);
     for (size_t k = 0; k < row->count; k += BF16_STEP, out += row->stride) {
         __mmask32 lanes = lanes_left(row->count, k);
         __m512 low = _mm512_maskz_loadu_ps((__mmask16)lanes, row->decoded + k);
         __m512 high = _mm512_maskz_loadu_ps((__mmask16)(lanes >> 16), row->decoded + k + 16);
-        _mm512_store_si512(out, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+        store_line(out, low, high);
     }
+}
+
+void bf16_load_row(const struct bf16_row *row) {
+    const struct view *w = row->w;
+    bf16_decode *decode = bf16_decoders[w->dtype];
+    const uint8_t *from = cpu_weights(w, dtype_get(w->dtype), row->row, row->column);
+    if (decode)
+        decode(row, from);
+    else
+        bf16_load_decoded(row, from);
 }
 
 #endif

@@ -12,7 +12,7 @@ enum { SETS = 2 };
 static void need(const char *kernels) {
     struct backend_choice choice;
     struct error err;
-    if (backend_cpu_choose(kernels, true, &choice, &err) != SL_OK) {
+    if (backend_cpu_choose(kernels, NULL, true, &choice, &err) != SL_OK) {
         print_message("skipped: %s\n", err.text);
         skip();
     }
@@ -68,7 +68,7 @@ static size_t backends_of(const char *kernels, struct backend *out[2]) {
     struct backend_choice choice;
     struct error err;
     out[0] = parity_backend_of(kernels, "scalar", 1);
-    if (backend_cpu_choose(kernels, true, &choice, &err) != SL_OK)
+    if (backend_cpu_choose(kernels, NULL, true, &choice, &err) != SL_OK)
         return 1;
     out[1] = parity_backend_of(kernels, NULL, 2);
     return 2;
@@ -255,14 +255,14 @@ static void auto_means_bf16_products_for_bf16_weights_alone(void **test) {
     (void)test;
     struct backend_choice choice;
     struct error err;
-    assert_int_equal(backend_cpu_choose("auto", false, &choice, &err), SL_OK);
+    assert_int_equal(backend_cpu_choose("auto", NULL, false, &choice, &err), SL_OK);
     assert_string_equal(choice.kernels, "portable");
-    assert_int_equal(backend_cpu_choose("portable", true, &choice, &err), SL_OK);
+    assert_int_equal(backend_cpu_choose("portable", NULL, true, &choice, &err), SL_OK);
     assert_string_equal(choice.kernels, "portable");
-    assert_int_equal(backend_cpu_choose("auto", true, &choice, &err), SL_OK);
+    assert_int_equal(backend_cpu_choose("auto", NULL, true, &choice, &err), SL_OK);
     bool has_amx = cpu_get()->has_amx_bf16, has_bf16 = cpu_get()->has_avx512bf16;
     assert_string_equal(choice.kernels, has_amx ? "amx" : has_bf16 ? "avx512bf16" : "portable");
-    assert_int_equal(backend_cpu_choose("sse9", true, &choice, &err), SL_ERR_USAGE);
+    assert_int_equal(backend_cpu_choose("sse9", NULL, true, &choice, &err), SL_ERR_USAGE);
     assert_non_null(strstr(err.text, "'sse9'"));
 }
 

@@ -142,9 +142,18 @@ static const struct cpu_products *find_products(const char *kernels, const char 
     return NULL;
 }
 
-enum status backend_cpu_choose(const char *setting, bool is_all_bf16, struct backend_choice *out,
-                               struct error *err) {
+enum status backend_cpu_choose(const char *setting, const char *isa, bool is_all_bf16,
+                               struct backend_choice *out, struct error *err) {
     const struct backend_set *set = NULL;
+    const struct cpu_kernels *kernels;
+    if (isa && !is_name(setting, "auto") && !is_name(setting, "portable"))
+        return error_set(err, SL_ERR_USAGE, "--isa is for the portable kernels, not for %s",
+                         setting);
+    if (isa) {
+        TRY(choose_isa(isa, &kernels, err));
+        *out = (struct backend_choice){"portable", "--isa"};
+        return SL_OK;
+    }
     if (!is_name(setting, "auto")) {
         TRY(find_set(setting, NULL, &set, err));
         *out = (struct backend_choice){set->name, "--kernels"};

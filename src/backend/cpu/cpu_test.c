@@ -82,6 +82,21 @@ static void the_list_of_sets_tells_which_can_be_had(void **test) {
     team_free(team);
 }
 
+static void an_instruction_set_goes_with_portable_alone(void **test) {
+    (void)test;
+    static const char *const settings[] = {"auto", "portable"};
+    struct backend_choice choice;
+    struct error err;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(backend_cpu_choose(settings[i], "scalar", true, &choice, &err), SL_OK);
+        assert_string_equal(choice.kernels, "portable");
+    }
+    assert_int_equal(backend_cpu_choose("amx", "scalar", true, &choice, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "amx"));
+    assert_int_equal(backend_cpu_choose("auto", "sse9", true, &choice, &err), SL_ERR_USAGE);
+    assert_non_null(strstr(err.text, "sse9"));
+}
+
 /* A megabyte a thread would be a surprise in the plan; a panel of 48 x 272 floats is 51 KiB, and
  * activations of a product for few tokens, once for all threads, 448 KiB. */
 static void scratch_grows_with_threads(void **test) {
@@ -139,6 +154,7 @@ int main(void) {
         cmocka_unit_test(the_best_instruction_set_is_chosen),
         cmocka_unit_test(unknown_and_missing_kernels_are_refused_by_name),
         cmocka_unit_test(the_list_of_sets_tells_which_can_be_had),
+        cmocka_unit_test(an_instruction_set_goes_with_portable_alone),
         cmocka_unit_test(scratch_grows_with_threads),
         cmocka_unit_test(failed_allocations_are_errors),
         cmocka_unit_test(a_bf16_set_fails_cleanly_without_memory),

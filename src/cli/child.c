@@ -1,0 +1,158 @@
+/* Owns the processes and the scratch folder of commands that run whole jobs. */
+#include "cli/child.h"
+
+#include "cli/cmd.h"
+#include "io/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINES_BYTES_MAX ((size_t)1 << 30)
+#define LINE_VALUES_MAX ((size_t)4 << 20)
+
+void child_init(struct child *child, const char *command) {
+    *child = (struct child){.argv = {"sluice"}, .count = 1};
+    arena_init(&child->arena);
+    child_add(child, command);
+}
+
+void child_release(struct child *child) {
+    arena_release(&child->arena);
+}
+
+void child_add(struct child *child, const char *argument) {
+    size_t bytes = strlen(argument) + 1;
+    char *copy = arena_take(&child->arena, bytes);
+    bool has_room = child->count + 1 < sizeof child->argv / sizeof child->argv[0];
+    if (copy == NULL || !has_room) {
+        child->has_failed = true;
+        return;
+    }
+    memcpy(copy, argument, bytes);
+    child->argv[child->count++] = copy;
+}
+
+void child_add_number(struct child *child, const char *option, uint64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    child_add(child, option);
+    child_add(child, text);
+}
+
+/* In the new process: streams, then the program. */
+static _Noreturn void become(struct child *child, int out, bool is_quiet, pid_t parent) {
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bool is_ready = nothing >= 0 && getppid() == parent && dup2(nothing, STDIN_FILENO) >= 0 &&
+                    dup2(out >= 0 ? out : nothing, STDOUT_FILENO) >= 0 &&
+                    (!is_quiet || dup2(nothing, STDERR_FILENO) >= 0);
+    if (is_ready)
+        execv("/proc/self/exe", (char *const *)child->argv);
+    _exit(127);
+}
+
+enum status child_run(struct child *child, const char *out_path, bool is_quiet, int *code,
+                      struct error *err) {
+    char reason[128];
+    if (child->has_failed)
+        return error_set(err, SL_ERR_USAGE, "too many arguments");
+    child->argv[child->count] = NULL;
+    int out =
+        out_path != NULL ? open(out_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    if (out_path != NULL && out < 0)
+        return error_set(err, SL_ERR_ENV, "%s: cannot be written: %s", out_path,
+                         strerror_r(errno, reason, sizeof reason));
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(child, out, is_quiet, parent);
+    int number = errno, state = 0;
+    if (out >= 0)
+        close(out);
+    if (pid < 0)
+        return error_set(err, SL_ERR_ENV, "no process can be started: %s",
+                         strerror_r(number, reason, sizeof reason));
+    /* A signal interrupts the waiting; the child has it from the terminal, or gets it from here,
+     * once: a second one would end it at once. */
+    for (bool is_told = false; waitpid(pid, &state, 0) < 0 && errno == EINTR; is_told = true) {
+        if (!is_told && signals_should_stop())
+            kill(pid, SIGTERM);
+    }
+    *code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    if (signals_should_stop())
+        return error_set(err, SL_ERR_STOPPED, "stopped");
+    if (*code == 127)
+        return error_set(err, SL_ERR_ENV, "/proc/self/exe cannot be started as a process");
+    return SL_OK;
+}
+
+enum status child_make_folder(char folder[PATH_MAX], struct error *err) {
+    char reason[128];
+    const char *base = getenv("TMPDIR");
+    int length = snprintf(folder, PATH_MAX, "%s/sluice-XXXXXX",
+                          base != NULL && base[0] == '/' ? base : "/tmp");
+    if (length > 0 && length < PATH_MAX / 2 && mkdtemp(folder) != NULL)
+        return SL_OK;
+    return error_set(err, SL_ERR_ENV, "%s: no scratch folder can be made: %s", folder,
+                     strerror_r(errno, reason, sizeof reason));
+}
+
+void child_path(const char *folder, const char *name, char path[PATH_MAX]) {
+    int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    must(length > 0);
+    must(length < PATH_MAX);
+}
+
+void child_remove_folder(const char *folder) {
+    char path[PATH_MAX];
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+    while (listing != NULL && (entry = readdir(listing)) != NULL) {
+        int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && length > 0 && (size_t)length < sizeof path)
+            unlink(path);
+    }
+    if (listing != NULL)
+        closedir(listing);
+    rmdir(folder);
+}
+
+enum status child_read_lines(const char *path,
+                             enum status (*line)(void *ctx, const struct json *tree,
+                                                 struct error *err),
+                             void *ctx, struct error *err) {
+    struct buf text;
+    buf_init(&text);
+    enum status status = file_read_all(path, LINES_BYTES_MAX, &text, err);
+    size_t number = 1;
+    for (size_t at = 0; status == SL_OK && at < text.len; number++) {
+        size_t end = str_find(buf_str(&text), STR("\n"), at);
+        end = end == SIZE_MAX ? text.len : end;
+        struct str one = str_cut(buf_str(&text), at, end);
+        struct arena arena;
+        struct json_options options = {.values_max = LINE_VALUES_MAX};
+        const struct json *tree;
+        at = end + 1;
+        bool is_blank = true;
+        for (size_t i = 0; i < one.len; i++)
+            is_blank = is_blank && strchr(" \t\r", one.data[i]) != NULL;
+        if (is_blank)
+            continue;
+        arena_init(&arena);
+        status = json_parse(&arena, one, &options, &tree, err);
+        if (status == SL_OK)
+            status = line(ctx, tree, err);
+        arena_release(&arena);
+        if (status != SL_OK)
+            status = error_prefix(err, "%s, line %zu", path, number);
+    }
+    buf_release(&text);
+    return status;
+}

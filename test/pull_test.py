@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""`sluice pull`, `list`, `rm` and names as MODEL, against a hub on the loopback that misbehaves in every way that users reported: partial files, changed
+files, redirects, tokens, full disks, interruptions. No test needs the internet."""
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+
+from harness import Skip, Suite, equal, main, refused, true
+from hub_server import COMMIT, Hub, key_of
+
+REPO = "org/tiny"
+WEIGHTS = "model.safetensors"
+
+
+class Pull(Suite):
+    def repo(self):
+        """Files of a real small model, and what does not belong to it."""
+        folder = self.model("--family", "llama")
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        files |= {"README.md": b"hello", "original/consolidated.00.pth": b"x" * 30000, "consolidated.safetensors": b"y" * 30000, ".gitattributes": b"z"}
+        return files
+
+    def hub(self, files=None, repo=REPO):
+        hub = Hub({repo: files or self.repo()})
+        hub.cache = self.folder() / "cache"
+        hub.env = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub.cache), "HF_HOME": str(hub.cache), "HF_TOKEN": "", "NO_PROXY": "127.0.0.1"}
+        return hub
+
+    def pull(self, hub, *words, name=REPO, **how):
+        return self.command("pull", name, "--disk-floor", "0", *words, env={**hub.env, **how.pop("env", {})}, **how)
+
+    def folder_of(self, hub, repo=REPO):
+        return hub.cache / ("models--" + repo.replace("/", "--"))
+
+    def pulled(self, hub, files=None, repo=REPO):
+        """Every chosen file is there under its own name, whole, and nothing else is."""
+        files = files or {name: data for name, data in hub.repos[repo].items()
+                          if "/" not in name and name not in ("README.md", "consolidated.safetensors", ".gitattributes")}
+        snapshot = self.folder_of(hub, repo) / "snapshots" / COMMIT
+        found = {str(path.relative_to(snapshot)): path for path in snapshot.rglob("*") if not path.is_dir()}
+        equal(sorted(found), sorted(files))
+        for name, path in found.items():
+            equal(hashlib.sha256(path.read_bytes()).hexdigest(), hashlib.sha256(files[name]).hexdigest(), name)
+            true(path.is_symlink() and path.resolve().name == key_of(files[name]), f"{name} -> {path.resolve()}")
+        equal((self.folder_of(hub, repo) / "refs/main").read_text(), COMMIT)
+        blobs = sorted(path.name for path in (self.folder_of(hub, repo) / "blobs").iterdir())
+        equal(blobs, sorted({key_of(data) for data in files.values()}))
+
+    def check_a_folder_of_safetensors_is_fetched_into_the_layout_of_the_cache(self):
+        hub = self.hub()
+        done = self.pull(hub)
+        equal(done.code, 0, done.err)
+        equal(done.out.decode().strip(), str(self.folder_of(hub) / "snapshots" / COMMIT))
+        self.pulled(hub)
+        asked = len(hub.files_asked())
+        equal(self.pull(hub).code, 0)
+        equal(len(hub.files_asked()), asked, "files fetched twice")
+
+    def check_run_fetches_a_model_by_its_name_and_the_others_find_it(self):
+        hub = self.hub()
+        rows = self.rows([{"id": 1, "prompt": "ab"}])
+        refused(self.command("plan", REPO, rows, env=hub.env), 3, "sluice pull org/tiny")
+        equal(hub.log, [])
+        done = self.run(REPO, rows, "--max-tokens", 4, "--disk-floor", "0", env=hub.env)
+        equal(done.code, 0, done.err)
+        true("not on this machine: fetching it" in done.err, done.err)
+        asked = len(hub.log)
+        for words in (("plan", REPO, rows), ("show", REPO), ("render", REPO, rows), ("tokenize", REPO), ("plan", f"{REPO}@{COMMIT}", rows)):
+            done = self.command(*words, env=hub.env)
+            equal(done.code, 0, done.err)
+        equal(len(hub.log), asked, "the hub was asked for what is here")
+
+    def check_models_that_other_tools_fetched_are_found(self):
+        hub, files = self.hub(), self.repo()
+        blobs, snapshot = self.folder_of(hub) / "blobs", self.folder_of(hub) / "snapshots/abc"
+        for folder in (blobs, snapshot, self.folder_of(hub) / "refs"):
+            folder.mkdir(parents=True)
+        (self.folder_of(hub) / "refs/main").write_text("abc")
+        (blobs / "c").write_bytes(files["config.json"])
+        (snapshot / "config.json").symlink_to("../../blobs/c")
+        refused(self.command("show", REPO, env=hub.env), 3, "sluice pull")     # its config alone is no model
+        for name, data in files.items():
+            if "/" not in name and name != "config.json":
+                (blobs / name).write_bytes(data)
+                (snapshot / name).symlink_to(f"../../blobs/{name}")
+        equal(self.command("show", REPO, env=hub.env).code, 0)
+        equal(hub.log, [])
+
+    def begun(self, hub, part, etag=None):
+        """A part of the weights, as an interrupted download leaves it."""
+        data = hub.repos[REPO][WEIGHTS]
+        path = self.folder_of(hub) / "blobs" / (key_of(data) + ".incomplete")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data[:part] if isinstance(part, int) else part)
+        if etag:
+            path.with_name(path.name + ".etag").write_text(etag)
+
+    def check_a_part_of_a_file_is_gone_on_with_whatever_the_server_does(self):
+        for trick in ("", "full", "from:256", "from:0", "200-range", "short", "cut", "416", "longer", "gone", "500", "from:900"):
+            hub = self.hub()
+            self.begun(hub, 300)
+            hub.tricks[WEIGHTS] = [trick]
+            done = self.pull(hub)
+            equal(done.code, 0, (trick, done.err))
+            self.pulled(hub)
+            hub.close()
+
+    def check_the_part_is_not_fetched_again(self):
+        hub = self.hub()
+        whole = len(hub.repos[REPO][WEIGHTS])
+        self.begun(hub, whole - 100)
+        equal(self.pull(hub).code, 0)
+        asked = [headers.get("Range") for path, headers in hub.log if path.endswith(WEIGHTS)]
+        equal(asked, [f"bytes={whole - 100}-"])
+
+    def check_a_part_of_another_file_begins_anew(self):
+        for part, etag in ((b"q" * 300, '"other"'), (b"q" * 300, None), (b"q" * 10_000_000, None)):
+            hub = self.hub()
+            self.begun(hub, part, etag)
+            done = self.pull(hub)
+            equal(done.code, 0, done.err)
+            self.pulled(hub)
+            hub.close()
+
+    def check_a_file_that_is_not_what_the_hub_declares_never_gets_its_name(self):
+        hub = self.hub()
+        hub.served[WEIGHTS] = bytes(len(hub.repos[REPO][WEIGHTS]))
+        refused(self.pull(hub), 3, WEIGHTS, "the hub declares")
+        true(not (self.folder_of(hub) / "blobs" / key_of(hub.repos[REPO][WEIGHTS])).exists(), "a wrong file")
+        hub.served.clear()
+        equal(self.pull(hub).code, 0)
+        self.pulled(hub)
+
+    def check_a_busy_server_is_tried_again_and_a_refusal_is_not(self):
+        hub = self.hub()
+        hub.tricks = {"api": ["503", "429"], WEIGHTS: ["503", "429", "500"]}
+        equal(self.pull(hub).code, 0)
+        self.pulled(hub)
+        for status, words in (("404", ("404", WEIGHTS)), ("401", ("401",)), ("403", ("403", "licence"))):
+            hub = self.hub()
+            hub.tricks[WEIGHTS] = [status] * 5
+            refused(self.pull(hub, "--downloads", 1), 3, *words)
+            equal(hub.files_asked().count(WEIGHTS), 1, status)
+
+    def check_nonsense_of_the_hub_is_refused(self):
+        hub = self.hub()
+        hub.tricks["api"] = ["nonsense"]
+        refused(self.pull(hub), 3, REPO, "answer")
+        refused(self.pull(hub, name="org/none"), 3, "org/none", "404")
+        bad = [{"rfilename": "../../../evil.json", "size": 1, "blobId": "0" * 40}, {"rfilename": "model-x.safetensors", "size": -1, "blobId": "0" * 40},
+               {"rfilename": "model-y.safetensors", "size": 1, "blobId": "../../x"}, {"rfilename": 5}, 7, {"rfilename": "/etc/model.safetensors"}]
+        hub.more = bad
+        equal(self.pull(hub).code, 0)
+        self.pulled(hub)
+        hub = self.hub({"README.md": b"nothing"})
+        refused(self.pull(hub), 2, REPO, "GGUF")
+
+    def check_tokens_go_to_the_hub_alone(self):
+        hub, other = self.hub(), self.hub()
+        hub.token = "hf_secret"
+        refused(self.pull(hub), 3, "401", "HF_TOKEN")
+        refused(self.pull(hub, env={"HF_TOKEN": "hf_wrong"}), 3, "403", "licence")
+        hub.tricks[WEIGHTS] = [f"to:/{REPO}/resolve/{COMMIT}/{WEIGHTS}", f"to:{other.url}/{REPO}/resolve/{COMMIT}/{WEIGHTS}"]
+        done = self.pull(hub, env={"HF_TOKEN": "hf_secret"})
+        equal(done.code, 0, done.err)
+        true("hf_secret" not in done.err, "the token is printed")
+        equal([headers.get("Authorization") for path, headers in other.log], [None])
+        self.pulled(hub)
+        hub = self.hub()
+        hub.token = "hf_file"
+        hub.cache.mkdir()
+        (hub.cache / "token").write_text("hf_file\n")
+        equal(self.pull(hub).code, 0)
+        for bad in ("two words", "x" * 2000):
+            refused(self.pull(hub, env={"HF_TOKEN": bad}), 2, "HF_TOKEN")
+
+    def check_redirects_end(self):
+        hub = self.hub()
+        hub.tricks[WEIGHTS] = [f"to:/{REPO}/resolve/{COMMIT}/{WEIGHTS}"] * 12
+        refused(self.pull(hub), 3, WEIGHTS, "10 redirects")
+        hub.tricks[WEIGHTS] = ["to:ftp://127.0.0.1/x"]
+        refused(self.pull(hub), 3, WEIGHTS)
+        refused(self.pull(hub, env={"HF_ENDPOINT": "file:///etc"}), 2, "HF_ENDPOINT")
+        refused(self.pull(hub, env={"HF_ENDPOINT": "http://127.0.0.1:1"}), 3, "cannot be asked")
+
+    def check_a_gguf_file_is_chosen_by_its_name(self):
+        files = {"a-Q4_K_M.gguf": b"4" * 30000, "a-Q8_0.gguf": b"8" * 30000, "big/b-00001-of-00002.gguf": b"1" * 30000, "big/b-00002-of-00002.gguf": b"2" * 30000,
+                 "config.json": b"{}"}
+        hub = self.hub(files)
+        refused(self.pull(hub), 2, "several GGUF files", "a-Q4_K_M.gguf", "org/tiny:FILE")
+        refused(self.pull(hub, name=f"{REPO}:Q5"), 2, "Q5", "a-Q8_0.gguf")
+        done = self.pull(hub, name=f"{REPO}:Q8_0")
+        equal(done.out.decode().strip().rsplit("/", 1)[1], "a-Q8_0.gguf", done.err)
+        done = self.pull(hub, name=f"{REPO}:big/b-00001-of-00002.gguf")
+        equal(done.code, 0, done.err)
+        equal(sorted(set(hub.files_asked())), ["a-Q8_0.gguf", "b-00001-of-00002.gguf", "b-00002-of-00002.gguf"])
+
+    def check_room_for_all_files_is_asked_for_before_the_first_byte(self):
+        hub = self.hub()
+        free = os.statvfs(self.scratch).f_bavail * os.statvfs(self.scratch).f_frsize
+        refused(self.command("pull", REPO, "--disk-floor", free, env=hub.env), 3, "no room", "--disk-floor", "nothing was downloaded")
+        equal(hub.files_asked(), [])
+
+    def tmpfs(self, megabytes):
+        place = self.folder()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}M", "none", place], capture_output=True).returncode != 0:
+            raise Skip("a small file system needs root")
+        return place
+
+    def check_a_disk_that_fills_up_ends_the_download_and_the_part_stays(self):
+        files = {"model-1.safetensors": random.Random(1).randbytes(4 << 20), "model-2.safetensors": random.Random(2).randbytes(4 << 20), "config.json": b"{}"}
+        hub, place = self.hub(files), self.tmpfs(10)
+        try:
+            hub.env["HF_HUB_CACHE"] = str(place)
+            refused(self.command("pull", REPO, "--disk-floor", "4M", env=hub.env), 3, "no room")
+            hub.piece, hub.pause = 1 << 19, 0.02
+            timer = threading.Timer(0.1, lambda: (place / "other").write_bytes(bytes(5 << 20)))
+            timer.start()
+            refused(self.pull(hub, "--downloads", 1), 3, "No space left")
+            timer.join()
+            parts = list((place / "models--org--tiny/blobs").glob("*.incomplete"))
+            true(parts and parts[0].stat().st_size > 0, parts)
+            (place / "other").unlink()
+            hub.piece = 0
+            hub.repos[REPO]["model.safetensors"] = b"m" * 30000     # that the folder is a whole model
+            done = self.pull(hub)
+            equal(done.code, 0, done.err)
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+    def check_killed_at_any_instant_the_same_command_goes_on(self):
+        files = self.repo()
+        files["model-00002.safetensors"] = random.Random(3).randbytes(3 << 20)
+        hub = self.hub(files)
+        hub.piece, hub.pause = 1 << 16, 0.004
+        rounds, random_ = int(os.environ.get("SLUICE_PULL_ROUNDS", "5")), random.Random(5)
+        for round_ in range(rounds):
+            env = {**os.environ, **hub.env, "SLUICE_HOME": str(self.scratch)}
+            running = subprocess.Popen([self.sluice, "pull", REPO, "--disk-floor", "0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(random_.uniform(0.02, 0.2))
+            running.send_signal(signal.SIGKILL if round_ % 2 == 0 else signal.SIGINT)
+            code = running.wait(20)
+            true(code in (-9, 130, 0), code)
+            if round_ == rounds - 1 or random_.random() < 0.3:
+                equal(self.pull(hub).code, 0)
+                self.pulled(hub)
+                subprocess.run(["rm", "-r", self.folder_of(hub)], check=True)
+
+    def check_two_processes_fetch_one_model_together(self):
+        hub = self.hub()
+        hub.piece, hub.pause = 1 << 14, 0.002
+        env = {**os.environ, **hub.env, "SLUICE_HOME": str(self.scratch)}
+        both = [subprocess.Popen([self.sluice, "pull", REPO, "--disk-floor", "0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+        for one in both:
+            _, text = one.communicate(timeout=60)
+            equal(one.returncode, 0, text)
+        self.pulled(hub)
+        equal(hub.files_asked().count(WEIGHTS), 1)
+
+    def check_what_is_here_is_listed_and_removed(self):
+        hub = self.hub()
+        equal(json.loads(self.command("list", "--json", env=hub.env).out)["models"], [])
+        self.pull(hub)
+        found = json.loads(self.command("list", "--json", env=hub.env).out)
+        equal([one["repository"] for one in found["models"]], [REPO])
+        equal(found["models"][0]["bytes"], sum(path.stat().st_size for path in (self.folder_of(hub) / "blobs").iterdir()))
+        true(all(line["licence"] and line["gigabytes"] > 0 for line in found["names"]), "the table")
+        true(REPO in self.command("list", env=hub.env).out.decode(), "text")
+        refused(self.command("rm", "org/none", env=hub.env), 2, "org/none")
+        refused(self.command("rm", f"{REPO}:x.gguf", env=hub.env), 2, "whole repositories")
+        equal(self.command("rm", REPO, env=hub.env).code, 0)
+        true(not self.folder_of(hub).exists(), "still there")
+
+    def check_names_of_the_table_mean_their_repositories(self):
+        files = self.repo()
+        hub = self.hub(files, repo="Qwen/Qwen2.5-0.5B-Instruct")
+        done = self.pull(hub, name="qwen2.5:0.5b")
+        equal(done.code, 0, done.err)
+        self.pulled(hub, repo="Qwen/Qwen2.5-0.5B-Instruct")
+        for name, words in (("qwen2.5:0.6b", ("qwen2.5",)), ("org/../x", ()), ("", ()), ("a/b/c", ()), ("org/x y", ()), ("-", ()), ("org/.git", ())):
+            refused(self.pull(hub, name=name), 2, *words)
+
+
+if __name__ == "__main__":
+    main(Pull)
