@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "model/rope.h"
 
 /* Rows that sample at the same time: each has scratch of the vocabulary's size. */
 #define ENGINE_SAMPLERS_MAX ((size_t)16)
@@ -21,13 +22,16 @@ struct engine {
     struct provider *provider;
     struct engine_listener listener;
     struct kv kv;
+    struct prefix prefix; /* zeroed when rows share nothing */
     struct sched sched;
     struct pass pass;
     struct step *step;
     struct sample_scratch *samplers; /* [sampler_count] */
     size_t sampler_count;
     struct ring_counters reads; /* at the end of the last pass */
+    uint64_t joined_tokens;     /* likewise; of prefix */
     uint64_t used_bytes;        /* weights that the passes so far have used from disk */
+    bool has_failed;            /* a pass has: what it was to compute is not there */
 };
 
 /* Tokens with logits in one pass. */
@@ -39,14 +43,18 @@ static size_t engine_samplers(size_t threads) {
     return threads < ENGINE_SAMPLERS_MAX ? threads : ENGINE_SAMPLERS_MAX;
 }
 
+uint64_t engine_page_bytes(size_t page_count) {
+    return (uint64_t)page_count * kv_page_notes_bytes() + prefix_bytes(page_count);
+}
+
 uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits,
                       size_t threads) {
     uint64_t sum = sizeof(struct engine);
     sum += pass_bytes(limits->pass_tokens, engine_logits_max(limits));
     sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
-    sum += ((uint64_t)limits->page_count + limits->window_page_count) * sizeof(uint32_t);
+    sum += engine_page_bytes(limits->page_count) + engine_page_bytes(limits->window_page_count);
     if (model->config.delta.shape.key_heads > 0)
-        sum += (uint64_t)limits->batch_max * sizeof(uint32_t);
+        sum += engine_page_bytes(limits->batch_max); /* states */
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
     uint64_t scratch = (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
     return sum + engine_samplers(threads) * (scratch + sizeof(struct sample_scratch));
@@ -79,6 +87,10 @@ static enum status engine_fill(struct engine *engine, const struct engine_option
     };
     TRY(kv_init(&engine->kv, &model->config, options->kv_dtype, page_counts, err));
     TRY(sched_init(&engine->sched, &limits, err));
+    if (kv_can_share(&model->config) && !options->keeps_rows_apart) {
+        TRY(prefix_init(&engine->prefix, &engine->kv, err));
+        engine->sched.prefix = &engine->prefix;
+    }
     TRY(pass_init(&engine->pass, limits.pass_tokens, step_options.logits_max, err));
     TRY(engine_fill_samplers(engine, err));
     return step_new(&step_options, &engine->step, err);
@@ -105,21 +117,25 @@ enum status engine_new(const struct engine_options *options, struct engine **out
 void engine_free(struct engine *engine) {
     if (engine == NULL)
         return;
-    for (size_t i = 0; i < engine->sched.live_count; i++)
-        seq_free(engine->sched.live[i], &engine->kv);
+    for (size_t i = 0; i < engine->sched.inside_count; i++)
+        seq_free(engine->sched.rows[i], &engine->kv);
     step_free(engine->step);
     for (size_t i = 0; i < engine->sampler_count; i++)
         sample_scratch_release(&engine->samplers[i]);
     mem_free(engine->samplers);
     pass_release(&engine->pass);
     sched_release(&engine->sched);
+    prefix_release(&engine->prefix);
     kv_release(&engine->kv);
     mem_free(engine);
 }
 
-bool engine_fits(const struct engine *engine, size_t prompt_count, size_t max_tokens, bool *never) {
-    *never = !sched_can_ever_fit(&engine->sched, prompt_count, max_tokens);
-    return sched_fits(&engine->sched, prompt_count, max_tokens);
+bool engine_fits(struct engine *engine, const struct sched_ask *ask) {
+    return sched_fits(&engine->sched, ask);
+}
+
+bool engine_can_ever_fit(const struct engine *engine, size_t prompt_count, size_t max_tokens) {
+    return sched_can_ever_fit(&engine->sched, prompt_count, max_tokens);
 }
 
 enum status engine_admit(struct engine *engine, const struct seq_request *request,
@@ -130,12 +146,14 @@ enum status engine_admit(struct engine *engine, const struct seq_request *reques
     for (size_t i = 0; i < request->answer_count; i++)
         must(request->answer[i] < engine->model->config.vocabulary);
     TRY(seq_new(request, &seq, err));
+    seq->chain.kind =
+        rope_is_long(&engine->model->config.rope, seq->prompt_count + seq->max_tokens);
     sched_admit(&engine->sched, seq);
     return SL_OK;
 }
 
 size_t engine_live(const struct engine *engine) {
-    return engine->sched.live_count;
+    return engine->sched.inside_count;
 }
 
 const struct kv *engine_kv(const struct engine *engine) {
@@ -204,6 +222,7 @@ static enum status engine_push(struct engine *engine, size_t column, bool *has_e
     if (!seq->ignores_eos && model_is_eos(engine->model, id))
         return engine_finish(engine, seq, FINISH_STOP, err);
     seq->tokens[seq->token_count++] = id;
+    sched_grow(&engine->sched, seq);
     if (engine->listener.token(engine->listener.ctx, seq, id))
         return engine_finish(engine, seq, FINISH_STOP, err);
     if (answer_count + 1 == seq->max_tokens)
@@ -220,7 +239,7 @@ static bool engine_is_last(const struct engine *engine) {
         const struct sched_pick *pick = &sched->picks[i];
         ending += pick->wants_logits && seq_answer_count(pick->seq) + 1 == pick->seq->max_tokens;
     }
-    return ending == sched->live_count;
+    return ending == sched->inside_count;
 }
 
 static void engine_count_tokens(const struct engine *engine, struct pass_report *report) {
@@ -250,12 +269,17 @@ static void engine_count_reads(struct engine *engine, struct ring_counters *out)
 enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,
                         struct error *err) {
     double begin = clock_seconds();
-    must(engine->sched.live_count > 0);
+    must(engine->sched.inside_count > 0);
+    must(!engine->has_failed);
     *report = (struct pass_report){0};
-    sched_pick(&engine->sched);
+    sched_pick(&engine->sched, &engine->kv);
+    report->shared_tokens = (size_t)(engine->prefix.joined_tokens - engine->joined_tokens);
+    engine->joined_tokens = engine->prefix.joined_tokens;
     engine_count_tokens(engine, report);
     engine->step->is_last_pass = !has_more && engine_is_last(engine);
+    engine->has_failed = true; /* until it is through */
     TRY(pass_run(&engine->pass, &engine->sched, &engine->kv, engine->step, err));
+    engine->has_failed = false;
     engine_count_reads(engine, &report->reads);
     if (engine_pass_needs_logits(engine))
         team_run(engine->backend->team, engine_choose_some, engine, engine->sampler_count);
@@ -266,5 +290,7 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
         report->rows_done += has_ended;
     }
     report->seconds = clock_seconds() - begin;
+    sched_learn(&engine->sched, report->seconds, report->reads.wait_seconds);
+    report->rows_suspended = engine->sched.inside_count - engine->sched.live_count;
     return SL_OK;
 }

@@ -141,10 +141,11 @@ static void bench_end(struct bench *bench) {
 static void run_row(struct bench *bench, const struct seq_request *request) {
     struct error err = {0};
     struct pass_report report;
-    bool never;
     uint32_t stop_text_at = bench->heard.stop_text_at;
     bench->heard = (struct heard){.stop_text_at = stop_text_at};
-    assert_true(engine_fits(bench->engine, request->prompt_count, request->max_tokens, &never));
+    struct sched_ask ask = {.prompt_count = request->prompt_count,
+                            .max_tokens = request->max_tokens};
+    assert_true(engine_fits(bench->engine, &ask));
     assert_int_equal(engine_admit(bench->engine, request, &err), SL_OK);
     while (engine_live(bench->engine) > 0)
         assert_int_equal(engine_pass(bench->engine, false, &report, &err), SL_OK);
@@ -324,16 +325,16 @@ static void rows_that_never_fit_are_told_apart_from_rows_that_wait(void **state)
     static const uint32_t prompt[] = {3};
     struct bench bench;
     struct error err = {0};
-    bool never;
     (void)state;
     bench_begin(&bench, false);
-    assert_false(engine_fits(bench.engine, 20, 13, &never)); /* 3 pages of 2 */
-    assert_true(never);
-    assert_true(engine_fits(bench.engine, 20, 12, &never));
+    struct sched_ask longest = {.prompt_count = 20, .max_tokens = 12}; /* two pages of two */
+    assert_false(engine_can_ever_fit(bench.engine, 20, 13));
+    assert_true(engine_can_ever_fit(bench.engine, 20, 12));
+    assert_true(engine_fits(bench.engine, &longest));
     struct seq_request request = {.prompt = prompt, .prompt_count = 1, .max_tokens = 5};
     assert_int_equal(engine_admit(bench.engine, &request, &err), SL_OK);
-    assert_false(engine_fits(bench.engine, 20, 12, &never));
-    assert_false(never);
+    assert_false(engine_fits(bench.engine, &longest));
+    assert_true(engine_can_ever_fit(bench.engine, 20, 12));
     bench_end(&bench);
 }
 

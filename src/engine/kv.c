@@ -1,5 +1,6 @@
-/* Owns the pools of KV pages: which are free, and where a layer's part of a page lies. Refuses to
- * know rows: who holds a page gives it back. */
+/* Owns the pools of KV pages: which are free, how many hold each, and where a layer's part of a
+ * page lies. Refuses to know rows and tokens: who holds a page gives it back, and what a kept one
+ * has is prefix.c's to know. */
 #include "engine/kv.h"
 
 #include "base/mem.h"
@@ -86,11 +87,13 @@ static enum status pool_init(struct kv_pool *pool, size_t page_count, struct err
                          page_count, pool->page_bytes);
     TRY(slab_init(&pool->slab, bytes, err));
     pool->free_pages = mem_new(page_count, sizeof *pool->free_pages);
-    if (pool->free_pages == NULL)
+    pool->pages = mem_new(page_count, sizeof *pool->pages);
+    if (pool->free_pages == NULL || pool->pages == NULL)
         return error_memory(err, page_count * sizeof *pool->free_pages, "the list of KV pages");
     for (size_t i = 0; i < page_count; i++)
         pool->free_pages[i] = (uint32_t)(page_count - 1 - i); /* page 0 goes out first */
     pool->page_count = pool->free_count = page_count;
+    pool->oldest = pool->newest = SL_PAGE_GONE;
     return SL_OK;
 }
 
@@ -123,6 +126,7 @@ void kv_release(struct kv *kv) {
     if (!kv)
         return;
     for (size_t group = 0; group < KV_GROUPS; group++) {
+        mem_free(kv->pools[group].pages);
         mem_free(kv->pools[group].free_pages);
         slab_release(&kv->pools[group].slab);
     }
@@ -130,27 +134,98 @@ void kv_release(struct kv *kv) {
     *kv = (struct kv){0};
 }
 
-bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page) {
-    struct kv_pool *pool = &kv->pools[group];
-    if (pool->free_count == 0)
-        return false;
-    *page = pool->free_pages[--pool->free_count];
+bool kv_can_share(const struct config *config) {
+    return config->delta.shape.key_heads == 0; /* a state is that of a row's last token alone */
+}
+
+size_t kv_page_notes_bytes(void) {
+    return sizeof(struct kv_page) + sizeof(uint32_t);
+}
+
+static void add_kept(struct kv_pool *pool, uint32_t page) {
+    struct kv_page *kept = &pool->pages[page];
+    kept->older = pool->newest;
+    kept->newer = SL_PAGE_GONE;
+    *(pool->newest == SL_PAGE_GONE ? &pool->oldest : &pool->pages[pool->newest].newer) = page;
+    pool->newest = page;
+    pool->kept_count++;
+}
+
+static void remove_kept(struct kv_pool *pool, uint32_t page) {
+    struct kv_page *kept = &pool->pages[page];
+    must(pool->kept_count > 0);
+    *(kept->older == SL_PAGE_GONE ? &pool->oldest : &pool->pages[kept->older].newer) = kept->newer;
+    *(kept->newer == SL_PAGE_GONE ? &pool->newest : &pool->pages[kept->newer].older) = kept->older;
+    pool->kept_count--;
+}
+
+static void hold(struct kv_pool *pool, uint32_t page) {
+    pool->pages[page].holders++;
     pool->pages_used++;
     if (pool->pages_used > pool->pages_used_max)
         pool->pages_used_max = pool->pages_used;
+}
+
+static void set_free(struct kv_pool *pool, uint32_t page) {
+    must(pool->free_count < pool->page_count);
+    pool->free_pages[pool->free_count++] = page;
+}
+
+bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page) {
+    struct kv_pool *pool = &kv->pools[group];
+    if (pool->free_count == 0 && pool->kept_count > 0) {
+        uint32_t oldest = pool->oldest;
+        if (kv->lost != NULL)
+            kv->lost(kv->lost_ctx, group, oldest);
+        kv_want(kv, group, oldest, false);
+    }
+    if (pool->free_count == 0)
+        return false;
+    *page = pool->free_pages[--pool->free_count];
+    must(pool->pages[*page].holders == 0);
+    hold(pool, *page);
     return true;
+}
+
+void kv_share(struct kv *kv, enum kv_group group, uint32_t page) {
+    struct kv_pool *pool = &kv->pools[group];
+    must(page < pool->page_count);
+    if (pool->pages[page].holders > 0) {
+        pool->pages[page].holders++;
+        return;
+    }
+    must(pool->pages[page].is_wanted); /* else it is free */
+    remove_kept(pool, page);
+    hold(pool, page);
 }
 
 void kv_give(struct kv *kv, enum kv_group group, uint32_t page) {
     struct kv_pool *pool = &kv->pools[group];
     must(page < pool->page_count);
-    must(pool->free_count < pool->page_count);
-    pool->free_pages[pool->free_count++] = page;
+    must(pool->pages[page].holders > 0);
+    if (--pool->pages[page].holders > 0)
+        return;
     pool->pages_used--;
+    if (pool->pages[page].is_wanted)
+        add_kept(pool, page);
+    else
+        set_free(pool, page);
 }
 
-bool kv_has_state(const struct kv *kv) {
-    return kv->pools[KV_STATE].page_bytes > 0;
+void kv_want(struct kv *kv, enum kv_group group, uint32_t page, bool is_wanted) {
+    struct kv_pool *pool = &kv->pools[group];
+    must(page < pool->page_count);
+    bool is_kept = pool->pages[page].holders == 0 && pool->pages[page].is_wanted;
+    must(is_kept || pool->pages[page].holders > 0);
+    pool->pages[page].is_wanted = is_wanted;
+    if (!is_kept || is_wanted)
+        return;
+    remove_kept(pool, page);
+    set_free(pool, page);
+}
+
+size_t kv_free(const struct kv *kv, enum kv_group group) {
+    return kv->pools[group].free_count + kv->pools[group].kept_count;
 }
 
 size_t kv_pages_used(const struct kv *kv) {

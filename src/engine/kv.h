@@ -1,9 +1,18 @@
-/* KV memory: pools of pages, each page for 16 positions of one row over all layers of a group
+/* KV memory: pools of pages, each page for 16 positions over all layers of a group
  * (backend/kv_view.h has the layout). There are three groups: layers that see the whole row, those
  * with a window, which give back what no later token sees, and those that keep a state of one size
  * instead: there a row has one page from its first token to its end (backend.h has its layout),
  * which no other row can go on from. A group without layers has no pool. A pool is address space
- * reserved once; a page counts against memory once written. One thread. */
+ * reserved once; a page counts against memory once written. One thread.
+ *
+ * Rows whose tokens begin alike hold the same pages (engine/prefix.h):
+ *
+ *   free -- kv_take --> held by one -- kv_share, kv_give --> held by n
+ *        <-- the last holder's kv_give, unless kept --
+ *        <-- kv_take with no page free: the longest unheld -- kept <-- the last kv_give --
+ *                                                             kept -- kv_share --> held by one
+ *
+ * A kept page is one that nobody holds and that a row to come may want: it is as good as free. */
 #ifndef SLUICE_ENGINE_KV_H
 #define SLUICE_ENGINE_KV_H
 
@@ -15,16 +24,28 @@
 
 enum kv_group { KV_WHOLE, KV_WINDOW, KV_STATE, KV_GROUPS };
 
+struct kv_page {
+    uint32_t holders;      /* rows */
+    bool is_wanted;        /* kept when nobody holds it */
+    uint32_t older, newer; /* among the kept ones; SL_PAGE_GONE: none */
+};
+
 struct kv_pool {
     struct slab slab;
-    size_t page_bytes, page_count; /* 0: no layer is in the group */
-    size_t pages_used, pages_used_max;
-    uint32_t *free_pages; /* a stack: the page given back last goes out first */
+    size_t page_bytes, page_count;     /* 0: no layer is in the group */
+    size_t pages_used, pages_used_max; /* held; a page that many hold counts once */
+    struct kv_page *pages;             /* [page_count] */
+    uint32_t *free_pages;              /* a stack: the page given back last goes out first */
     size_t free_count;
+    uint32_t oldest, newest; /* kept */
+    size_t kept_count;
 };
 
 struct kv {
     struct kv_pool pools[KV_GROUPS];
+    /* Told when a kept page goes out to hold something else; NULL: nobody listens. */
+    void (*lost)(void *ctx, enum kv_group group, uint32_t page);
+    void *lost_ctx;
     struct kv_layer *layers; /* [layers] */
     size_t layer_count;
     uint32_t window; /* of the windowed group */
@@ -43,12 +64,19 @@ size_t kv_window_pages(uint32_t window);
 size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_group group);
 /* Window of the windowed group; 0 when no layer has one. */
 uint32_t kv_window(const struct config *config);
-bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page); /* false when none is free */
-void kv_give(struct kv *kv, enum kv_group group, uint32_t page);
-/* Whether layers keep a state: then what a row has computed ends at its last token, and its pages
- * are of no use to a row with the same beginning. */
-bool kv_has_state(const struct kv *kv);
-/* Of all groups: pages taken (states are none), their bytes, the bytes of all. */
+/* Whether what a model remembers of a position lies in pages alone and depends on the tokens up to
+ * there alone: else rows cannot share. */
+bool kv_can_share(const struct config *config);
+/* Bytes of bookkeeping for each page. */
+size_t kv_page_notes_bytes(void);
+bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page); /* false when none is to be had */
+void kv_share(struct kv *kv, enum kv_group group, uint32_t page); /* one holder more */
+void kv_give(struct kv *kv, enum kv_group group, uint32_t page);  /* one holder less */
+/* Whether the page, now held or kept, is kept when nobody holds it. */
+void kv_want(struct kv *kv, enum kv_group group, uint32_t page, bool is_wanted);
+/* Pages that kv_take could hand out one after the other. */
+size_t kv_free(const struct kv *kv, enum kv_group group);
+/* Of all groups: pages held (states are none), their bytes, the bytes of all. */
 size_t kv_pages_used(const struct kv *kv);
 uint64_t kv_bytes_used(const struct kv *kv);
 uint64_t kv_bytes(const struct kv *kv);

@@ -52,7 +52,7 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
     must(pick->first == seq->computed);
     must(end <= seq->token_count);
     must(pass->tokens + pick->count <= pass->tokens_max);
-    must(seq_take_pages(seq, kv, end)); /* promised at admission */
+    must(seq_take_pages(seq, kv, end)); /* the scheduler has made sure of them */
     pass->runs[pass->run_count++] = (struct kv_run){pass->tokens, pick->count};
     for (size_t i = pick->first; i < end; i++) {
         pass->ids[pass->tokens] = seq->tokens[i];
@@ -117,8 +117,11 @@ enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv
     if (pass->logit_count > 0)
         step->backend->ops->argmax(step->backend, &step->logits, pass->best);
     for (size_t i = 0; i < sched->pick_count; i++) {
-        sched->picks[i].seq->computed += sched->picks[i].count;
-        seq_trim_pages(sched->picks[i].seq, kv);
+        struct seq *seq = sched->picks[i].seq;
+        seq->computed += sched->picks[i].count;
+        if (sched->prefix != NULL)
+            prefix_settle(sched->prefix, seq);
+        seq_trim_pages(seq, kv);
     }
     return SL_OK;
 }

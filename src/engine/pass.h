@@ -22,7 +22,7 @@ enum status pass_init(struct pass *pass, size_t tokens_max, size_t logits_max, s
 void pass_release(struct pass *pass);
 /* Memory that pass_init takes. */
 uint64_t pass_bytes(size_t tokens_max, size_t logits_max);
-/* Takes the pages that the picks need (they are promised), lays the tokens out, walks the layers,
+/* Takes the pages that the picks need (they are free), lays the tokens out, walks the layers,
  * gives back what windows have passed; afterwards step->logits holds the columns of logit_seqs. On
  * failure the step is abandoned. */
 enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv, struct step *step,

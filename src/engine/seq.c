@@ -57,6 +57,7 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     seq->logprobs_count = request->logprobs_count;
     seq->wants_logprobs = request->wants_logprobs;
     seq->ignores_eos = request->ignores_eos;
+    seq->prefix = request->prefix;
     enum status status = fill(seq, request, err);
     if (status != SL_OK)
         seq_free(seq, NULL);
@@ -65,20 +66,35 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     return status;
 }
 
-void seq_free(struct seq *seq, struct kv *kv) {
-    if (!seq)
-        return;
-    /* The page taken last goes back first, so that the next row takes them in the same order. */
+void seq_give_pages(struct seq *seq, struct kv *kv) {
+    /* The page taken last goes back first, so that the next row takes them in the same order, and
+     * of those that are kept the ones that fewer rows can want are lost first. */
     for (int group = 0; group < KV_GROUPS; group++) {
         struct seq_pages *pages = &seq->pages[group];
         while (pages->count > pages->first)
             kv_give(kv, (enum kv_group)group, pages->numbers[--pages->count]);
+        pages->first = pages->count = 0;
     }
+    seq->computed = 0;
+    seq->chain = (struct seq_chain){.kind = seq->chain.kind};
+}
+
+void seq_free(struct seq *seq, struct kv *kv) {
+    if (!seq)
+        return;
+    seq_give_pages(seq, kv);
     mem_free(seq->tops);
     mem_free(seq->logprobs);
     mem_free(seq->pages[KV_WHOLE].numbers);
     mem_free(seq->tokens);
     mem_free(seq);
+}
+
+void seq_suspend(struct seq *seq, struct kv *kv) {
+    seq_give_pages(seq, kv);
+    seq->chosen = 0;
+    seq->given_count = seq->token_count;
+    seq->suspensions++;
 }
 
 bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end) {
@@ -96,12 +112,16 @@ bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end) {
     return true;
 }
 
+size_t seq_window_page(const struct kv *kv, size_t position) {
+    if (kv->window == 0 || position < kv->window)
+        return 0;
+    return (position - kv->window + 1) / SL_PAGE_TOKENS;
+}
+
 void seq_trim_pages(struct seq *seq, struct kv *kv) {
     struct seq_pages *pages = &seq->pages[KV_WINDOW];
-    if (kv->window == 0 || seq->computed < kv->window)
-        return;
-    size_t oldest = seq->computed - kv->window + 1; /* that token `computed` sees */
-    while (pages->first < oldest / SL_PAGE_TOKENS) {
+    size_t oldest = seq_window_page(kv, seq->computed);
+    while (pages->first < oldest) {
         kv_give(kv, KV_WINDOW, pages->numbers[pages->first]);
         pages->numbers[pages->first++] = SL_PAGE_GONE;
     }

@@ -3,6 +3,8 @@
  *
  *   seq_new -> [prefilling] -- last prompt token computed --> [decoding]
  *           -- stop id, stop text, limit --> [done] -> seq_free
+ *   [prefilling], [decoding] -- seq_suspend --> [suspended], holds no pages
+ *           -- sched.c lets it in again --> [prefilling] its prompt and what it has of its answer
  */
 #ifndef SLUICE_ENGINE_SEQ_H
 #define SLUICE_ENGINE_SEQ_H
@@ -19,6 +21,13 @@ struct seq_pages {
     size_t first, count;
 };
 
+/* The row's first blocks of 16 tokens that the index of prefixes knows (prefix.h). */
+struct seq_chain {
+    uint64_t kind; /* rows of different kinds share nothing: their positions turn otherwise */
+    uint64_t name; /* of the last block */
+    size_t count;
+};
+
 struct token_logprobs {
     uint32_t id;
     float logprob;
@@ -30,11 +39,14 @@ struct seq {
     uint64_t key;     /* of the row's id: for the generator */
     uint32_t *tokens; /* prompt, then generated; room for prompt_count + max_tokens */
     size_t prompt_count, token_count;
-    size_t given_count; /* prompt, and tokens of an answer that was begun before */
-    size_t max_tokens;  /* of the answer; >= 1 */
-    size_t computed;    /* tokens whose keys and values are in the pages */
+    /* Prompt, and tokens of an answer that was begun before or whose keys and values are computed
+     * again. */
+    size_t given_count;
+    size_t max_tokens; /* of the answer; >= 1 */
+    size_t computed;   /* tokens whose keys and values are in the pages */
     struct seq_pages pages[KV_GROUPS];
     size_t pages_cap; /* pages for prompt_count + max_tokens positions */
+    struct seq_chain chain;
     struct sampling sampling;
     size_t logprobs_count; /* best tokens asked for; 0 with wants_logprobs: the picked one alone */
     bool wants_logprobs;
@@ -44,6 +56,11 @@ struct seq {
     struct token_logprobs *logprobs;
     struct logprob *tops;
     enum finish finish;
+    /* The scheduler's: */
+    size_t chosen;      /* tokens of it in the next pass */
+    bool has_turn;      /* to decode in it, if there are pages */
+    size_t suspensions; /* how often its pages were given up */
+    uint32_t prefix;    /* rows with the same may share first pages; 0: unknown */
 };
 
 struct seq_request {
@@ -54,6 +71,7 @@ struct seq_request {
     struct sampling sampling;
     size_t logprobs_count;
     bool wants_logprobs, ignores_eos;
+    uint32_t prefix; /* tells rows that may begin alike; 0: unknown */
     /* Of an answer that an earlier run has begun: its tokens so far, fewer than max_tokens, none of
      * which ended it; copied, with their logprobs where those are wanted. They are computed like a
      * prompt, and the row goes on behind them with the same bits. */
@@ -67,6 +85,13 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
 void seq_free(struct seq *seq, struct kv *kv); /* gives its pages back; accepts NULL */
 /* Takes the pages that positions below `end` lack, in each group; false when there are none. */
 bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end);
+/* Gives all pages back; tokens, logprobs and sampler state stay. They are computed like a prompt
+ * when it goes on, to the same bits. */
+void seq_suspend(struct seq *seq, struct kv *kv);
+/* Gives all pages back: nothing of the row is computed any more. */
+void seq_give_pages(struct seq *seq, struct kv *kv);
+/* The first page of windowed layers that a token at that position sees. */
+size_t seq_window_page(const struct kv *kv, size_t position);
 /* Gives back the pages of windowed layers that no token from `computed` on sees. */
 void seq_trim_pages(struct seq *seq, struct kv *kv);
 static inline const uint32_t *seq_answer(const struct seq *seq) {

@@ -44,6 +44,22 @@ enum status job_check_means(const struct model *model, const struct row *row, en
                          : "the model has no chat template, which messages need");
 }
 
+static uint32_t mark_of(struct str line) {
+    uint64_t hash = str_hash(line);
+    return (uint32_t)(hash ^ (hash >> 32));
+}
+
+/* Four pages of KV: a chat template's own words, which all rows have, are seldom so many. */
+#define PREFIX_TOKENS ((size_t)64)
+
+static uint32_t prefix_of(const struct ids *ids) {
+    if (ids->count <= PREFIX_TOKENS)
+        return 0;
+    uint32_t prefix =
+        mark_of((struct str){(const char *)ids->items, PREFIX_TOKENS * sizeof *ids->items});
+    return prefix != 0 ? prefix : 1;
+}
+
 /* Cuts max_tokens to what the context leaves. */
 static enum status check_context(const struct job *job, struct job_slot *slot, struct error *err) {
     size_t context = job->model->config.context;
@@ -58,12 +74,9 @@ static enum status check_context(const struct job *job, struct job_slot *slot, s
     uint64_t wanted = (uint64_t)slot->row.max_tokens;
     slot->look.prompt_tokens = (uint32_t)slot->ids.count;
     slot->look.max_tokens = (uint32_t)(wanted < left ? wanted : left);
+    slot->look.prefix = prefix_of(&slot->ids);
+    slot->look.ignores_eos = slot->row.ignores_eos;
     return SL_OK;
-}
-
-static uint32_t mark_of(struct str line) {
-    uint64_t hash = str_hash(line);
-    return (uint32_t)(hash ^ (hash >> 32));
 }
 
 static size_t length_of(const struct job_row *looked) {

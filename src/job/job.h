@@ -7,6 +7,7 @@
 #ifndef SLUICE_JOB_JOB_H
 #define SLUICE_JOB_JOB_H
 
+#include "engine/queue.h"
 #include "job/output.h"
 #include "job/row.h"
 #include "job/rows_file.h"
@@ -19,6 +20,9 @@ struct job_row {
     uint32_t prompt_tokens; /* 0: the row is an error, or has its result already */
     uint32_t max_tokens;    /* cut to the context */
     uint32_t mark;          /* of the line's text: tells when it reads differently later */
+    uint32_t shared_tokens; /* of the prompt, that earlier rows begin with too: an estimate */
+    uint32_t prefix; /* of its first tokens: rows with the same may share; 0: a short prompt */
+    bool ignores_eos;
 };
 
 /* What a model has not and a row needs. */
@@ -63,14 +67,10 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err);
  * So is a model without any, except for those who want token ids; they are warned. */
 enum status job_check_tokenizer(const struct model *model, bool wants_token_ids, struct error *err);
 
-/* Rows that can run, in the order of admission. */
-struct job_order {
-    uint32_t *rows;
-    size_t count;
-    size_t begun_count; /* of these the first: an earlier run has begun them */
-};
-enum status job_order_make(const struct job *job, const struct output *output,
-                           struct job_order *out, struct error *err);
+/* Rows that can run, in the order in which they are offered; of these first strict_count an earlier
+ * run has begun them. rows: the caller's to free. */
+enum status job_order_make(const struct job *job, const struct output *output, struct queue *out,
+                           struct error *err);
 
 struct job_outcome {
     size_t rows_done, rows_failed; /* of the whole job, those of earlier runs too */

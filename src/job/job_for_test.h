@@ -27,6 +27,7 @@ static const uint32_t followers[TINY_HIDDEN] = {1, 0, 0, 4, 5, 6, 2, 0};
 
 static struct tiny tiny;
 static char rows_path[160], out_path[160], journal_path[160];
+static size_t pages_given; /* in place of what the plan has; 0: as planned */
 static size_t stops_after; /* should_stop says yes after so many questions; 0: never */
 
 static inline bool should_stop(void) {
@@ -111,6 +112,8 @@ static inline enum status run_job(const struct settings *settings, struct job_ou
         bool has_work = job.totals.count > 0;
         if (status == SL_OK && has_work)
             status = job_plan(&job, &plan, err);
+        if (pages_given > 0 && has_work)
+            plan.page_count = pages_given;
         if (status == SL_OK)
             status = job_run(&job, has_work ? &plan : NULL, output, outcome, err);
         job_close(&job);

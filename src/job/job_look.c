@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/team.h"
 #include "engine/kv.h"
+#include "job/alike.h"
 #include "job/job.h"
 #include "job/notes.h"
 #include "job/prompt.h"
@@ -26,7 +27,8 @@ struct seen {
     enum status status; /* SL_ERR_ROW: an error row */
     struct job_row look;
     enum lack lack;
-    struct str id; /* in the looker's arena */
+    struct str id;    /* in the looker's arena, as the next */
+    uint32_t *blocks; /* [alike_blocks(prompt_tokens)] of alike_hash */
     uint32_t top_logprobs;
     bool was_passed_over; /* done, or a long line */
     bool has_news;        /* a member that its looker did not know */
@@ -44,6 +46,7 @@ struct looker {
 struct look {
     struct job *job;
     struct notes *notes;
+    struct alike alike;
     struct team *team; /* NULL: the caller alone */
     struct looker *lookers;
     size_t looker_count;
@@ -55,7 +58,7 @@ void job_count(struct job *job) {
     struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
     totals.count = 0;
     totals.lines = job->rows.count;
-    totals.prompt_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
+    totals.prompt_tokens = totals.shared_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
     totals.pages = totals.window_pages = 0;
     totals.longest = totals.longest_prompt = totals.longest_answer = 0;
     size_t window_pages = kv_window_pages(kv_window(&job->model->config)); /* the most of a row */
@@ -65,6 +68,7 @@ void job_count(struct job *job) {
             continue;
         totals.count++;
         totals.prompt_tokens += prompt;
+        totals.shared_tokens += job->looked[i].shared_tokens;
         totals.answer_tokens += answer;
         totals.sequence_tokens += prompt + answer;
         size_t pages = kv_pages_for(prompt + answer);
@@ -97,6 +101,11 @@ static enum status keep_seen(struct look *look, struct looker *looker, struct se
         seen->look.prompt_tokens = seen->look.max_tokens = 0;
         return SL_OK;
     }
+    size_t blocks = alike_blocks(seen->look.prompt_tokens);
+    seen->blocks = arena_take(&looker->ids, blocks * sizeof *seen->blocks);
+    if (seen->blocks == NULL)
+        return error_memory(err, blocks * sizeof *seen->blocks, "what rows share");
+    alike_hash(looker->slot.ids.items, blocks, seen->blocks);
     seen->wants_logprobs = row->wants_logprobs;
     seen->top_logprobs = row->wants_logprobs ? (uint32_t)row->top_logprobs : 0;
     return prompt_holds_specials(look->job->model, row, &seen->has_specials, err);
@@ -154,6 +163,9 @@ static enum status take_up(struct look *look, size_t index, struct seen *seen, s
     }
     TRY(notes_add(look->notes, index, seen->id, seen->has_lone_surrogates, err));
     job->lacks[seen->lack]++;
+    size_t blocks = alike_blocks(seen->look.prompt_tokens);
+    if (kv_can_share(&job->model->config))
+        seen->look.shared_tokens = alike_add(&look->alike, seen->blocks, blocks);
     job->looked[index] = seen->look;
     totals->special_rows += seen->has_specials;
     totals->wants_logprobs = totals->wants_logprobs || seen->wants_logprobs;
@@ -215,6 +227,7 @@ static enum status make_look(struct look *look, struct error *err) {
         buf_init(&look->lookers[i].unknown);
         arena_init(&look->lookers[i].ids);
     }
+    TRY(alike_init(&look->alike, err));
     return count > 1 ? team_new(count, &look->team, err) : SL_OK;
 }
 
@@ -225,6 +238,7 @@ static void clear_look(struct look *look) {
         buf_release(&look->lookers[i].unknown);
         arena_release(&look->lookers[i].ids);
     }
+    alike_release(&look->alike);
     mem_free(look->lookers);
     mem_free(look->seen);
 }

@@ -1,6 +1,7 @@
-/* Owns the order in which rows are admitted: those that an earlier run has begun, then the few
- * shortest, so that answers come early; then file order. Refuses nothing: rows that are errors or
- * have their result are passed over. */
+/* Owns the order in which rows are offered to the engine: those that an earlier run has begun, then
+ * the few shortest, so that answers come early; then file order, but rows that begin alike come
+ * together, so that what they share is computed once. Works from what the first look noted of each
+ * row. Refuses nothing: rows that are errors or have their result are passed over. */
 #include "job/job.h"
 
 #define FIRST_SHORT_ROWS 8u
@@ -34,29 +35,102 @@ static size_t choose_short(const struct job *job, const struct output *output,
     return count;
 }
 
-enum status job_order_make(const struct job *job, const struct output *output,
-                           struct job_order *out, struct error *err) {
+/* Rows of the same prefix, one behind the other from where the first of them stands. The last row
+ * of each is known by a table that forgets: a group may come apart, and nothing else. */
+#define PREFIX_SLOTS 65536u
+
+struct groups {
+    uint32_t *next; /* [rows] of the same prefix; itself: none */
+    bool *follows;  /* [rows] some row before it */
+    struct {
+        uint32_t prefix, last;
+    } slots[PREFIX_SLOTS];
+};
+
+static void groups_free(struct groups *groups) {
+    if (groups == NULL)
+        return;
+    mem_free(groups->next);
+    mem_free(groups->follows);
+    mem_free(groups);
+}
+
+static struct groups *groups_make(const struct job *job) {
+    size_t count = job->rows.count;
+    struct groups *groups = mem_new(1, sizeof *groups);
+    if (groups != NULL) {
+        groups->next = mem_new(count, sizeof *groups->next);
+        groups->follows = mem_new(count, sizeof *groups->follows);
+    }
+    if (groups == NULL || groups->next == NULL || groups->follows == NULL) {
+        groups_free(groups);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t prefix = job->looked[i].prefix;
+        groups->next[i] = (uint32_t)i;
+        if (prefix == 0)
+            continue;
+        uint32_t slot = prefix % PREFIX_SLOTS;
+        if (groups->slots[slot].prefix == prefix) {
+            groups->next[groups->slots[slot].last] = (uint32_t)i;
+            groups->follows[i] = true;
+        }
+        groups->slots[slot].prefix = prefix;
+        groups->slots[slot].last = (uint32_t)i;
+    }
+    return groups;
+}
+
+/* Appends the row and those of its group. */
+static void add_group(const struct groups *groups, uint32_t row, bool *is_in, struct queue *queue) {
+    for (;; row = groups->next[row]) {
+        if (!is_in[row])
+            queue->rows[queue->count++] = row;
+        if (groups->next[row] == row)
+            return;
+    }
+}
+
+static enum status fill(const struct job *job, const struct output *output, struct queue *queue,
+                        struct error *err) {
     uint32_t chosen[FIRST_SHORT_ROWS];
-    size_t count = choose_short(job, output, chosen),
-           begun_count = output_counts(output).rows_begun;
-    struct job_order order = {.rows = mem_new(job->rows.count, sizeof *order.rows)};
-    if (order.rows == NULL)
-        return error_memory(err, job->rows.count * sizeof *order.rows, "the order of the rows");
+    size_t count = choose_short(job, output, chosen), rows = job->rows.count;
+    size_t begun_count = output_counts(output).rows_begun;
     for (size_t i = 0; i < begun_count; i++) {
         size_t row = output_begun_at(output, i)->row;
         if (job->looked[row].prompt_tokens > 0)
-            order.rows[order.count++] = (uint32_t)row;
+            queue->rows[queue->count++] = (uint32_t)row;
     }
-    order.begun_count = order.count;
+    queue->strict_count = queue->count;
     for (size_t i = 0; i < count; i++)
-        order.rows[order.count++] = chosen[i];
-    for (size_t i = 0; i < job->rows.count; i++) {
-        bool is_in = !is_new(job, output, i);
-        for (size_t c = 0; c < count && !is_in; c++)
-            is_in = chosen[c] == i;
-        if (!is_in)
-            order.rows[order.count++] = (uint32_t)i;
+        queue->rows[queue->count++] = chosen[i];
+    bool *is_in = mem_new(rows, sizeof *is_in);
+    struct groups *groups = groups_make(job);
+    if (is_in != NULL && groups != NULL) {
+        for (size_t i = 0; i < rows; i++)
+            is_in[i] = !is_new(job, output, i);
+        for (size_t i = 0; i < count; i++)
+            is_in[chosen[i]] = true;
+        for (size_t i = 0; i < rows; i++)
+            if (!groups->follows[i])
+                add_group(groups, (uint32_t)i, is_in, queue);
     }
-    *out = order;
-    return SL_OK;
+    bool has_failed = is_in == NULL || groups == NULL;
+    groups_free(groups);
+    mem_free(is_in);
+    return has_failed ? error_memory(err, rows, "the order of the rows") : SL_OK;
+}
+
+enum status job_order_make(const struct job *job, const struct output *output, struct queue *out,
+                           struct error *err) {
+    struct queue queue = {.rows = mem_new(job->rows.count, sizeof *queue.rows)};
+    if (queue.rows == NULL)
+        return error_memory(err, job->rows.count * sizeof *queue.rows, "the order of the rows");
+    enum status status = fill(job, output, &queue, err);
+    if (status != SL_OK)
+        mem_free(queue.rows);
+    else
+        *out = queue;
+    return status;
 }

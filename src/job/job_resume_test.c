@@ -106,6 +106,81 @@ static void a_job_that_is_stopped_again_and_again_comes_to_the_same_bytes(void *
     buf_release(&all);
 }
 
+/* Short answers, which are learned from, and then long ones of rows of all kinds. */
+static void write_growing(void) {
+    struct buf rows;
+    buf_init(&rows);
+    for (unsigned i = 0; i < 24; i++)
+        buf_printf(&rows, "{\"id\": %u, \"prompt_ids\": [3], \"max_tokens\": 70}\n", i);
+    for (unsigned i = 24; i < 36; i++)
+        buf_printf(&rows,
+                   "{\"id\": %u, \"prompt_ids\": [0, 1, 0], \"max_tokens\": 70, "
+                   "\"return_token_ids\": true%s}\n",
+                   i,
+                   i % 3 == 0   ? ", \"logprobs\": true, \"top_logprobs\": 2"
+                   : i % 3 == 1 ? ", \"temperature\": 0.3, \"stop\": \"cc\""
+                                : "");
+    assert_false(rows.has_failed);
+    tiny_write_text(&tiny, "rows.jsonl", rows.data);
+    buf_release(&rows);
+}
+
+/* Tokens of prompts that were computed, by the metrics. */
+static size_t prefill_tokens(const char *path) {
+    struct buf text;
+    size_t sum = 0;
+    buf_init(&text);
+    assert_int_equal(file_read_all(path, (size_t)1 << 20, &text, NULL), SL_OK);
+    struct str name = STR("\"prefill_tokens\":");
+    for (size_t at = 0; (at = str_find(buf_str(&text), name, at)) != SIZE_MAX; at += name.len)
+        sum += strtoul(text.data + at + name.len, NULL, 10);
+    buf_release(&text);
+    return sum;
+}
+
+/* With ten pages for rows of five, the job gives pages up; stopped and gone on with, it comes to
+ * the bytes of a job that had plenty. */
+static void a_job_short_of_pages_comes_to_the_same_bytes_stopped_or_not(void **state) {
+    (void)state;
+    struct settings settings = defaults();
+    struct buf all, text;
+    char metrics[200];
+    tiny_path(&tiny, "metrics.jsonl", metrics, sizeof metrics);
+    buf_init(&all);
+    buf_init(&text);
+    write_growing();
+    remove_output();
+    settings.metrics = metrics;
+    must_run(&settings);
+    read_output(&all);
+    size_t needed = prefill_tokens(metrics);
+    static const size_t afters[] = {0, 60, 75, 100, 150}; /* the rows alone are 36 questions */
+    for (size_t i = 0; i < sizeof afters / sizeof afters[0]; i++) {
+        size_t after = afters[i];
+        struct job_outcome outcome;
+        struct error err = {0};
+        enum status status = SL_ERR_STOPPED;
+        remove_output();
+        settings.overwrites = false;
+        pages_given = 10;
+        for (size_t runs = 0; status == SL_ERR_STOPPED && runs < 200; runs++) {
+            stops_after = after;
+            status = run_job(&settings, &outcome, &err);
+        }
+        stops_after = pages_given = 0;
+        if (status != SL_OK)
+            fail_msg("after %zu: %s", after, err.text);
+        read_output(&text);
+        assert_string_equal(text.data, all.data);
+        if (after == 0) /* not stopped: what was computed again was given up */
+            assert_true(prefill_tokens(metrics) > needed);
+    }
+    unlink(metrics);
+    remove_output();
+    buf_release(&text);
+    buf_release(&all);
+}
+
 /* At each of the first, second, .. calls of a fault point a run fails, until a run meets none:
  * always a clean error and whole lines, and the same command then comes to the same bytes. */
 static void sweep(enum fault_point point, bool is_lasting) {
@@ -168,6 +243,7 @@ static void failed_allocations_lose_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_short_of_pages_comes_to_the_same_bytes_stopped_or_not),
         cmocka_unit_test(a_job_that_is_stopped_again_and_again_comes_to_the_same_bytes),
         cmocka_unit_test(failed_writes_and_syncs_lose_nothing),
         cmocka_unit_test(failed_statements_of_the_journal_lose_nothing),

@@ -2,9 +2,10 @@
  *
  *   error rows -> [ admit while it fits -> pass -> (token, done) -> commit ] -> ordered file
  *
- * The first rows in are those that an earlier run has begun, then the shortest, so that answers
- * come early; then file order. A row's line is committed before the row counts as done. Refuses to
- * go on when a row reads differently from the first look: the plan would no longer hold. */
+ * The order is job_order.c's; the engine says who fits. A row whose pages the engine gives up for a
+ * while has its tokens in the journal like any other, and is none of our concern. A row's line is
+ * committed before the row counts as done. Refuses to go on when a row reads differently from the
+ * first look: the plan would no longer hold. */
 #include "job/job.h"
 
 #include "engine/engine.h"
@@ -50,8 +51,7 @@ struct run {
     struct ended ended;
     struct error token_error; /* of a token that could not be kept */
     struct job_slot slot;
-    struct job_order order;
-    size_t next;        /* in the order */
+    struct queue queue; /* rows that wait outside */
     struct live **live; /* [plan.batch]; NULL: a free place */
     struct buf text, line;
 };
@@ -65,7 +65,7 @@ static bool should_stop(const struct run *run) {
 /* Records of tokens that only rows with a line stand in are not needed any more. */
 static enum status forget(struct run *run, struct error *err) {
     uint64_t first = UINT64_MAX;
-    if (run->next < run->order.begun_count)
+    if (run->queue.next < run->queue.strict_count)
         first = output_first_record(run->output);
     for (size_t i = 0; i < run->plan->batch; i++) {
         const struct live *live = run->live[i];
@@ -251,6 +251,7 @@ static enum status admit_row(struct run *run, size_t index, struct error *err) {
         .logprobs_count = live->row.wants_logprobs ? live->row.top_logprobs : 0,
         .wants_logprobs = live->row.wants_logprobs,
         .ignores_eos = live->row.ignores_eos,
+        .prefix = looked->prefix,
     };
     if (begun != NULL)
         status = go_on(run, live, begun, &request, err);
@@ -274,17 +275,32 @@ static enum status refuse_row(struct run *run, size_t index, struct error *err) 
     return write_error(run, index, &run->slot.row, &why, err);
 }
 
+static bool is_never(const struct run *run, size_t index) {
+    const struct job_row *looked = &run->job->looked[index];
+    return !engine_can_ever_fit(run->engine, looked->prompt_tokens, looked->max_tokens);
+}
+
+/* Whether it is the row's turn, be it only to be refused. */
+static bool fits(void *ctx, uint32_t index) {
+    struct run *run = ctx;
+    const struct job_row *looked = &run->job->looked[index];
+    const struct begun *begun = output_find_begun(run->output, index);
+    struct sched_ask ask = {
+        .prompt_count = looked->prompt_tokens,
+        .max_tokens = looked->max_tokens,
+        .answer_count = begun != NULL ? begun->count : 0,
+        .waiting_count = run->queue.count - run->queue.next,
+        .prefix = looked->prefix,
+        .shared_tokens = looked->shared_tokens,
+        .is_certain = looked->ignores_eos,
+    };
+    return is_never(run, index) || engine_fits(run->engine, &ask);
+}
+
 static enum status admit(struct run *run, struct error *err) {
-    while (run->next < run->order.count) {
-        size_t index = run->order.rows[run->next];
-        const struct job_row *looked = &run->job->looked[index];
-        bool is_never = false;
-        bool fits = engine_fits(run->engine, looked->prompt_tokens, looked->max_tokens, &is_never);
-        if (!fits && !is_never)
-            return SL_OK;
-        TRY(is_never ? refuse_row(run, index, err) : admit_row(run, index, err));
-        run->next++;
-    }
+    uint32_t index;
+    while (queue_take(&run->queue, fits, run, &index))
+        TRY(is_never(run, index) ? refuse_row(run, index, err) : admit_row(run, index, err));
     return SL_OK;
 }
 
@@ -381,7 +397,7 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
 
 static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
-    TRY(engine_pass(run->engine, run->next < run->order.count, &report, err));
+    TRY(engine_pass(run->engine, run->queue.next < run->queue.count, &report, err));
     TRY(commit(run, err));
     struct progress_state *state = &run->state;
     const struct kv *kv = engine_kv(run->engine);
@@ -482,7 +498,7 @@ static enum status make_run(struct run *run, struct error *err) {
     run->live = mem_new(run->plan->batch, sizeof(struct live *));
     if (run->live == NULL)
         return error_memory(err, run->plan->batch * sizeof(struct live *), "the rows");
-    TRY(job_order_make(run->job, run->output, &run->order, err));
+    TRY(job_order_make(run->job, run->output, &run->queue, err));
     TRY(progress_open(&progress, &run->progress, err));
     uint64_t waiting = run->job->totals.answer_tokens, begun = output_counts(run->output).tokens;
     run->state.tokens_waiting = waiting > begun ? waiting - begun : 0;
@@ -500,7 +516,7 @@ static void clear_run(struct run *run) {
     for (size_t i = 0; run->live != NULL && i < run->plan->batch; i++)
         live_free(run, run->live[i]);
     mem_free(run->live);
-    mem_free(run->order.rows);
+    mem_free(run->queue.rows);
     job_slot_release(&run->slot);
     buf_release(&run->text);
     buf_release(&run->line);

@@ -92,6 +92,44 @@ static void first_look_counts_tokens_and_cuts_to_the_context(void **state) {
     job_close(&job);
 }
 
+/* The few shortest first, then as in the file, but rows that begin alike together; their first 64
+ * tokens count. */
+static void rows_are_offered_short_ones_first_and_alike_ones_together(void **state) {
+    /* Kinds: s, prompts of one token; others of 66, whose first token is the kind's. */
+    static const char kinds[] = "abssacsbssassscsb";
+    static const uint32_t right[] = {2, 3, 6, 8, 9, 11, 12, 13, 0, 4, 10, 1, 7, 16, 5, 14, 15};
+    struct settings settings = defaults();
+    struct job job;
+    struct error err;
+    struct output *output;
+    struct queue queue;
+    struct buf rows;
+    (void)state;
+    tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2,\"max_position_embeddings\":128");
+    buf_init(&rows);
+    for (size_t i = 0; kinds[i] != '\0'; i++) {
+        buf_printf(&rows, "{\"max_tokens\": 5, \"prompt_ids\": [%d",
+                   kinds[i] == 's' ? 3 : kinds[i] - 'a');
+        for (size_t token = 1; kinds[i] != 's' && token < 66; token++)
+            buf_printf(&rows, ",%zu", token == 65 ? i % 7 : 3);
+        buf_add(&rows, STR("]}\n"));
+    }
+    tiny_write_text(&tiny, "rows.jsonl", rows.data);
+    struct sink_options options = {settings.output, true, true, {NULL}};
+    assert_int_equal(output_open(&options, &output, &err), SL_OK);
+    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+    assert_int_equal(job_look(&job, &err), SL_OK);
+    assert_int_equal(job_order_make(&job, output, &queue, &err), SL_OK);
+    assert_int_equal(queue.count, sizeof right / sizeof right[0]);
+    assert_int_equal(queue.strict_count, 0);
+    assert_memory_equal(queue.rows, right, sizeof right);
+    mem_free(queue.rows);
+    job_close(&job);
+    output_close(output);
+    buf_release(&rows);
+    tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2");
+}
+
 static void the_same_id_twice_names_both_lines(void **state) {
     (void)state;
     struct settings settings = defaults();
@@ -257,6 +295,7 @@ int main(void) {
         cmocka_unit_test(bad_rows_have_error_lines_and_the_job_goes_on),
         cmocka_unit_test(jobs_without_a_row_that_runs_end_well),
         cmocka_unit_test(first_look_counts_tokens_and_cuts_to_the_context),
+        cmocka_unit_test(rows_are_offered_short_ones_first_and_alike_ones_together),
         cmocka_unit_test(the_same_id_twice_names_both_lines),
         cmocka_unit_test(many_rows_look_the_same_to_any_number_of_threads),
         cmocka_unit_test(a_stop_leaves_whole_lines),

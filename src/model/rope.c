@@ -74,6 +74,10 @@ void rope_frequencies(const struct rope_config *rope, const float *factors, floa
     }
 }
 
+bool rope_is_long(const struct rope_config *rope, size_t row_limit) {
+    return rope->kind == ROPE_LONGROPE && (double)row_limit > rope->original_context;
+}
+
 struct rope_work {
     struct rope_table *table;
     const struct rope_source *source;

@@ -10,6 +10,9 @@
  * (GGUF's rope_freqs, longrope's), or NULL. */
 void rope_frequencies(const struct rope_config *rope, const float *factors, float *frequencies);
 
+/* Whether rows of so many positions at most turn by the other set of frequencies. */
+bool rope_is_long(const struct rope_config *rope, size_t row_limit);
+
 /* Where the cosines and sines of a kind of layer come from. */
 struct rope_source {
     const float *frequencies;      /* [pairs] */

@@ -220,9 +220,9 @@ void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory
 
 uint64_t memory_page_cost(const struct memory *memory) {
     const struct plan_rows *rows = memory->rows;
-    uint64_t cost = memory->page_bytes > 0 ? memory->page_bytes + sizeof(uint32_t) : 0;
+    uint64_t cost = memory->page_bytes > 0 ? memory->page_bytes + engine_page_bytes(1) : 0;
     double share = rows->pages > 0 ? (double)rows->window_pages / (double)rows->pages : 1;
     if (memory->window > 0)
-        cost += (uint64_t)ceil(share * (double)(memory->window_page_bytes + sizeof(uint32_t)));
+        cost += (uint64_t)ceil(share * (double)(memory->window_page_bytes + engine_page_bytes(1)));
     return cost;
 }

@@ -17,6 +17,7 @@ struct plan_rows {
     size_t count; /* that can run */
     size_t lines; /* of the file, with those that are errors or have their result */
     uint64_t prompt_tokens;
+    uint64_t shared_tokens;   /* of these, that need not be computed: earlier rows have them */
     uint64_t sequence_tokens; /* sum of prompt + max_tokens (cut to the context) */
     uint64_t pages;           /* sum over rows of the KV pages that prompt + max_tokens need */
     uint64_t window_pages;    /* likewise of windowed layers, for a row's window at most */

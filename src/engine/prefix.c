@@ -1,0 +1,273 @@
+/* Owns the index of prefixes: which page has the keys and values of which tokens. Refuses to count
+ * pages or to throw any away: kv.c decides what is lost, and tells.
+ *
+ * 1. A block is in the index exactly when its page of `home` is held or kept and wanted.
+ * 2. A window_page is held or kept and wanted, and window_blocks leads back to the block.
+ * 3. Names grow and are never given twice, so a block whose parent was lost is merely out of reach:
+ *    the same tokens computed again get another name.
+ * 4. Between passes a row holds the pages of the blocks of its chain, as many as it has computed,
+ *    but those that its window has passed. */
+#include "engine/prefix.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <string.h>
+
+/* Names below are those of the kinds of rows (struct seq). */
+#define FIRST_NAME ((uint64_t)16)
+
+uint64_t prefix_bytes(size_t page_count) {
+    return (uint64_t)page_count * (sizeof(struct prefix_block) + 3 * sizeof(uint32_t));
+}
+
+static size_t bucket_of(const struct prefix *prefix, const struct prefix_key *key) {
+    struct str bytes = {(const char *)key, sizeof *key};
+    return (size_t)(str_hash(bytes) % prefix->bucket_count);
+}
+
+static bool is_same(const struct prefix_key *a, const struct prefix_key *b) {
+    return a->parent == b->parent && memcmp(a->tokens, b->tokens, sizeof a->tokens) == 0;
+}
+
+static uint32_t find(const struct prefix *prefix, const struct prefix_key *key) {
+    uint32_t at = prefix->buckets[bucket_of(prefix, key)];
+    while (at != SL_PAGE_GONE && !is_same(&prefix->blocks[at].key, key))
+        at = prefix->blocks[at].next;
+    return at;
+}
+
+static void remove_block(struct prefix *prefix, uint32_t page) {
+    struct prefix_block *block = &prefix->blocks[page];
+    uint32_t *link = &prefix->buckets[bucket_of(prefix, &block->key)];
+    must(block->name != 0);
+    while (*link != page) {
+        must(*link != SL_PAGE_GONE);
+        link = &prefix->blocks[*link].next;
+    }
+    *link = block->next;
+    if (block->window_page != SL_PAGE_GONE) {
+        prefix->window_blocks[block->window_page] = SL_PAGE_GONE;
+        kv_want(prefix->kv, KV_WINDOW, block->window_page, false);
+    }
+    block->name = 0;
+    prefix->block_count--;
+}
+
+/* kv->lost */
+static void lose(void *ctx, enum kv_group group, uint32_t page) {
+    struct prefix *prefix = ctx;
+    if (group == prefix->home) {
+        remove_block(prefix, page);
+        return;
+    }
+    must(prefix->window_blocks[page] != SL_PAGE_GONE);
+    prefix->blocks[prefix->window_blocks[page]].window_page = SL_PAGE_GONE;
+    prefix->window_blocks[page] = SL_PAGE_GONE;
+}
+
+static uint32_t *new_pages(size_t count) {
+    uint32_t *pages = mem_new(count, sizeof *pages);
+    for (size_t i = 0; pages != NULL && i < count; i++)
+        pages[i] = SL_PAGE_GONE;
+    return pages;
+}
+
+enum status prefix_init(struct prefix *prefix, struct kv *kv, struct error *err) {
+    const struct kv_pool *pools = kv->pools;
+    enum kv_group home = pools[KV_WHOLE].page_count > 0 ? KV_WHOLE : KV_WINDOW;
+    size_t count = pools[home].page_count;
+    *prefix = (struct prefix){
+        .kv = kv,
+        .home = home,
+        .has_windows = home == KV_WHOLE && pools[KV_WINDOW].page_count > 0,
+        .bucket_count = count,
+        .name_next = FIRST_NAME,
+    };
+    prefix->blocks = mem_new(count, sizeof *prefix->blocks);
+    prefix->path = new_pages(count);
+    prefix->buckets = new_pages(prefix->bucket_count);
+    if (prefix->has_windows)
+        prefix->window_blocks = new_pages(pools[KV_WINDOW].page_count);
+    if (prefix->blocks == NULL || prefix->path == NULL || prefix->buckets == NULL ||
+        (prefix->has_windows && prefix->window_blocks == NULL)) {
+        prefix_release(prefix);
+        return error_memory(err, (size_t)prefix_bytes(count), "the index of prefixes");
+    }
+    kv->lost = lose;
+    kv->lost_ctx = prefix;
+    return SL_OK;
+}
+
+void prefix_release(struct prefix *prefix) {
+    if (prefix->kv != NULL)
+        prefix->kv->lost = NULL;
+    mem_free(prefix->window_blocks);
+    mem_free(prefix->buckets);
+    mem_free(prefix->path);
+    mem_free(prefix->blocks);
+    *prefix = (struct prefix){0};
+}
+
+static struct prefix_key key_at(const struct seq *seq, uint64_t parent, size_t block) {
+    struct prefix_key key = {.parent = parent};
+    memcpy(key.tokens, seq->tokens + block * SL_PAGE_TOKENS, sizeof key.tokens);
+    return key;
+}
+
+static uint64_t name_of(const struct seq *seq) {
+    return seq->chain.count > 0 ? seq->chain.name : seq->chain.kind;
+}
+
+/* ---- joining */
+
+/* Follows the row's tokens from its chain on, into path; returns how many blocks there are. */
+static size_t follow(struct prefix *prefix, const struct seq *seq) {
+    size_t had = seq->chain.count, end = (seq->token_count - 1) / SL_PAGE_TOKENS, count = 0;
+    uint64_t name = name_of(seq);
+    while (had + count < end) {
+        struct prefix_key key = key_at(seq, name, had + count);
+        uint32_t page = find(prefix, &key);
+        if (page == SL_PAGE_GONE)
+            break;
+        prefix->path[count++] = page;
+        name = prefix->blocks[page].name;
+    }
+    return count;
+}
+
+static uint32_t page_on_path(const struct prefix *prefix, size_t at, enum kv_group group) {
+    uint32_t page = prefix->path[at];
+    return group == prefix->home ? page : prefix->blocks[page].window_page;
+}
+
+/* How many of the blocks on the path the row can take, such that the window behind them is there.
+ */
+static size_t reach(const struct prefix *prefix, const struct seq *seq, size_t count) {
+    size_t had = seq->chain.count, taken = 0;
+    size_t from = seq->pages[KV_WINDOW].first; /* from there on no page is missing */
+    for (size_t i = 0; i < count; i++) {
+        size_t end = had + i + 1;
+        if (prefix->has_windows && page_on_path(prefix, i, KV_WINDOW) == SL_PAGE_GONE)
+            from = end;
+        if (!prefix->has_windows || from <= seq_window_page(prefix->kv, end * SL_PAGE_TOKENS))
+            taken = end - had;
+    }
+    return taken;
+}
+
+/* The pages of the first `count` blocks of the path in place of the row's own there. */
+static void hold_path(const struct prefix *prefix, struct seq *seq, size_t count,
+                      enum kv_group group) {
+    struct seq_pages *pages = &seq->pages[group];
+    size_t had = seq->chain.count, end = had + count, first = pages->first;
+    if (group == KV_WINDOW)
+        first = seq_window_page(prefix->kv, end * SL_PAGE_TOKENS);
+    must(pages->count >= had);
+    while (pages->count > had) /* begun, and not full */
+        kv_give(prefix->kv, group, pages->numbers[--pages->count]);
+    for (size_t i = had; i < end; i++) {
+        pages->numbers[i] = i < first ? SL_PAGE_GONE : page_on_path(prefix, i - had, group);
+        if (i >= first)
+            kv_share(prefix->kv, group, pages->numbers[i]);
+    }
+    pages->count = end;
+    for (; pages->first < first; pages->first++) {
+        if (pages->first >= had)
+            continue;
+        kv_give(prefix->kv, group, pages->numbers[pages->first]);
+        pages->numbers[pages->first] = SL_PAGE_GONE;
+    }
+}
+
+void prefix_join(struct prefix *prefix, struct seq *seq) {
+    must(seq->chain.count == seq->computed / SL_PAGE_TOKENS);
+    size_t count = reach(prefix, seq, follow(prefix, seq));
+    if (count == 0)
+        return;
+    for (int group = 0; group < KV_GROUPS; group++)
+        if (prefix->kv->pools[group].page_count > 0)
+            hold_path(prefix, seq, count, (enum kv_group)group);
+    size_t computed = (seq->chain.count + count) * SL_PAGE_TOKENS;
+    prefix->joined_tokens += computed - seq->computed;
+    seq->computed = computed;
+    seq->chain.count += count;
+    seq->chain.name = prefix->blocks[prefix->path[count - 1]].name;
+}
+
+/* ---- publishing */
+
+static void set_window_page(struct prefix *prefix, uint32_t block, uint32_t page) {
+    must(page != SL_PAGE_GONE);
+    must(prefix->window_blocks[page] == SL_PAGE_GONE);
+    prefix->blocks[block].window_page = page;
+    prefix->window_blocks[page] = block;
+    kv_want(prefix->kv, KV_WINDOW, page, true);
+}
+
+static void add_block(struct prefix *prefix, struct seq *seq, const struct prefix_key *key) {
+    size_t at = seq->chain.count;
+    uint32_t page = seq->pages[prefix->home].numbers[at];
+    uint32_t *bucket = &prefix->buckets[bucket_of(prefix, key)];
+    must(page != SL_PAGE_GONE);
+    struct prefix_block *block = &prefix->blocks[page];
+    must(block->name == 0);
+    *block = (struct prefix_block){
+        .key = *key, .name = prefix->name_next++, .window_page = SL_PAGE_GONE, .next = *bucket};
+    *bucket = page;
+    kv_want(prefix->kv, prefix->home, page, true);
+    if (prefix->has_windows)
+        set_window_page(prefix, page, seq->pages[KV_WINDOW].numbers[at]);
+    prefix->block_count++;
+    seq->chain.count++;
+    seq->chain.name = block->name;
+}
+
+void prefix_publish(struct prefix *prefix, struct seq *seq, size_t end) {
+    size_t full = end / SL_PAGE_TOKENS;
+    must(end <= seq->token_count);
+    if (seq->chain.count >= full)
+        return;
+    must(seq_take_pages(seq, prefix->kv, end));
+    while (seq->chain.count < full) {
+        struct prefix_key key = key_at(seq, name_of(seq), seq->chain.count);
+        if (find(prefix, &key) != SL_PAGE_GONE)
+            return; /* the row writes into pages of its own first */
+        add_block(prefix, seq, &key);
+    }
+}
+
+/* ---- settling */
+
+static void replace_page(const struct prefix *prefix, struct seq *seq, enum kv_group group,
+                         uint32_t page) {
+    uint32_t *own = &seq->pages[group].numbers[seq->chain.count];
+    must(*own != page);
+    kv_share(prefix->kv, group, page);
+    kv_give(prefix->kv, group, *own);
+    *own = page;
+}
+
+/* The row has computed what a block has: one of the two will do. A window's page that the block has
+ * lost comes back with it. */
+static void merge_block(struct prefix *prefix, struct seq *seq, uint32_t page) {
+    struct prefix_block *block = &prefix->blocks[page];
+    replace_page(prefix, seq, prefix->home, page);
+    if (prefix->has_windows && block->window_page != SL_PAGE_GONE)
+        replace_page(prefix, seq, KV_WINDOW, block->window_page);
+    else if (prefix->has_windows)
+        set_window_page(prefix, page, seq->pages[KV_WINDOW].numbers[seq->chain.count]);
+    seq->chain.count++;
+    seq->chain.name = block->name;
+}
+
+void prefix_settle(struct prefix *prefix, struct seq *seq) {
+    while (seq->chain.count < seq->computed / SL_PAGE_TOKENS) {
+        struct prefix_key key = key_at(seq, name_of(seq), seq->chain.count);
+        uint32_t page = find(prefix, &key);
+        if (page == SL_PAGE_GONE)
+            add_block(prefix, seq, &key);
+        else
+            merge_block(prefix, seq, page);
+    }
+}

@@ -1,0 +1,50 @@
+/* Owns the estimate of what rows share. Refuses to be exact: where the table of hashes is too small
+ * for a job, it tells less than there is. */
+#include "job/alike.h"
+
+#include "backend/kv_view.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <string.h>
+
+#define SLOTS ((size_t)1 << 17) /* half a megabyte: the rows of some thousand prompts */
+
+enum status alike_init(struct alike *alike, struct error *err) {
+    *alike = (struct alike){.slots = mem_new(SLOTS, sizeof *alike->slots)};
+    return alike->slots != NULL
+               ? SL_OK
+               : error_memory(err, SLOTS * sizeof *alike->slots, "what rows share");
+}
+
+void alike_release(struct alike *alike) {
+    mem_free(alike->slots);
+    *alike = (struct alike){0};
+}
+
+size_t alike_blocks(size_t token_count) {
+    size_t blocks = token_count > 0 ? (token_count - 1) / SL_PAGE_TOKENS : 0;
+    return blocks < SL_ALIKE_BLOCKS_MAX ? blocks : SL_ALIKE_BLOCKS_MAX;
+}
+
+void alike_hash(const uint32_t *ids, size_t blocks, uint32_t *hashes) {
+    struct {
+        uint64_t before;
+        uint32_t ids[SL_PAGE_TOKENS];
+    } block = {0};
+    for (size_t i = 0; i < blocks; i++) {
+        memcpy(block.ids, ids + i * SL_PAGE_TOKENS, sizeof block.ids);
+        block.before = str_hash((struct str){(const char *)&block, sizeof block});
+        uint32_t hash = (uint32_t)(block.before >> 32);
+        hashes[i] = hash != 0 ? hash : 1;
+    }
+}
+
+uint32_t alike_add(struct alike *alike, const uint32_t *hashes, size_t blocks) {
+    size_t known = 0;
+    while (known < blocks && alike->slots[hashes[known] % SLOTS] == hashes[known])
+        known++;
+    for (size_t i = known; i < blocks; i++)
+        alike->slots[hashes[i] % SLOTS] = hashes[i];
+    return (uint32_t)(known * SL_PAGE_TOKENS);
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Rows that begin alike: what they share is computed once, and each answers as if it were alone."""
+import json
+import random
+import re
+import signal
+import subprocess
+import time
+
+from harness import Suite, equal, main, true
+
+HEAD, ROWS, OWN_MOST = 1000, 24, 20
+PAGE = 16
+CHECKED = ("--ignore-eos", "--token-ids", "--logprobs", 3, "--temperature", "0.8")
+
+
+class Sharing(Suite):
+    def alike(self, heads=1, head=HEAD, new=6):
+        """Rows in turn of each head, each with tokens of its own behind it, and one row twice. Heads have their first 64 tokens in common: so far the
+        order of rows looks at them."""
+        rng = random.Random(7)
+        common = [rng.randrange(6, 250) for _ in range(64)]
+        begins = [common + [rng.randrange(6, 250) for _ in range(head - 64)] for _ in range(heads)]
+        rows = [{"id": f"r{i}", "prompt_ids": begins[i % heads] + [rng.randrange(6, 250) for _ in range(1 + i * 7 % OWN_MOST)], "max_tokens": new}
+                for i in range(ROWS - 1)]
+        return [*rows, {**rows[0], "id": "again"}]
+
+    def small(self, family="llama", context=4096, **more):
+        options = [text for name, value in more.items() for text in (f"--{name}", value)]
+        return self.model("--family", family, "--hidden", 64, "--heads", 4, "--kv-heads", 2, "--inner", 128, "--scale", "0.2", "--context", context, *options)
+
+    def alone(self, model, rows, *options):
+        """The lines of jobs of one row each."""
+        return b"".join(self.run(model, [row], *CHECKED, *options).bytes for row in rows)
+
+    def prefill(self, model, rows, *options):
+        """A run, and how many tokens of prompts it computed."""
+        metrics = self.folder() / "metrics"
+        done = self.run(model, rows, *CHECKED, "--metrics", metrics, *options)
+        equal(done.code, 0, done.err)
+        return done, sum(json.loads(line).get("prefill_tokens", 0) for line in metrics.read_text().splitlines())
+
+    def check_a_shared_head_is_computed_once_and_changes_no_answer(self):
+        rows = self.alike()
+        total, shared = sum(len(row["prompt_ids"]) for row in rows), HEAD * (ROWS - 1)
+        for family in ("llama", "gemma3_text", "mixtral"):
+            model = self.small(family)
+            alone = self.alone(model, rows)
+            for options in ((), ("--engine", "stream", "--batch", 5, "--pass-tokens", 97), ("--threads", 1, "--batch", 1)):
+                done, computed = self.prefill(model, rows, *options)
+                equal(done.bytes, alone, f"{family} {options}")
+                true(computed <= total - 0.95 * shared, f"{family} {options}: {computed} of {total} tokens computed, of which rows share {shared}")
+
+    def check_little_memory_costs_sharing_and_no_answer(self):
+        """Heads in turn, more than the pages hold: what is kept is lost again, and computed again."""
+        model, rows = self.small(hidden=128), self.alike(heads=6, head=300)
+        alone = self.alone(model, rows)
+        told = self.run(model, rows, "--memory", "1M").err
+        least = [amount for amount in re.findall(r"\d+(?:\.\d+)?[KMG]", told) if self.command("plan", model, self.rows(rows), "--memory", amount).code == 0]
+        true(least, told)
+        done, computed = self.prefill(model, rows, "--memory", least[0])
+        equal(done.bytes, alone, least[0])
+        plenty, computed_once = self.prefill(model, rows)
+        equal(plenty.bytes, alone)
+        true(computed_once < computed < sum(len(row["prompt_ids"]) for row in rows), f"{least[0]}: {computed} tokens, {computed_once} with plenty of room")
+
+    def check_a_job_that_was_killed_goes_on_with_shared_pages(self):
+        model, rows, out = self.small(layers=6, hidden=128), self.rows(self.alike(new=60)), self.folder() / "out.jsonl"
+        wanted = self.run(model, rows, *CHECKED).bytes
+        job = subprocess.Popen([self.sluice, *map(str, ("run", model, rows, "-o", out, *CHECKED))], stderr=subprocess.DEVNULL)
+        journal, until = out.with_name("out.jsonl.sluice-wal"), time.monotonic() + 20
+        while job.poll() is None and time.monotonic() < until and not (journal.exists() and journal.stat().st_size > 200000):
+            time.sleep(0.002)
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+        done = self.run(model, rows, *CHECKED, out=out)
+        equal((done.code, done.bytes == wanted), (0, True), done.err)
+
+
+if __name__ == "__main__":
+    main(Sharing)
