@@ -106,6 +106,7 @@ static void fill_pages(const struct memory *memory, const struct settings *setti
     uint64_t fixed = memory_total(memory, choice->way, choice->slab_count, &load);
     uint64_t before = memory_work(memory, &choice->load);
     extra = extra > before ? extra - before : 0;
+    extra += memory->state_bytes * (load.batch - choice->load.batch);
     if (fixed >= usable || extra > (usable - fixed) / PLACES_SHARE)
         return;
     uint64_t pages = (usable - fixed) / memory_page_cost(memory);

@@ -121,6 +121,7 @@ enum status memory_init(struct memory *memory, const struct model *model,
     TRY(find_items(&made, settings, err));
     made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WHOLE);
     made.window_page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WINDOW);
+    made.state_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_STATE);
     made.window = kv_window(&model->config);
     made.process_bytes += machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_JOURNAL +
                           ALLOWANCE_THREAD * (threads + READERS);
@@ -192,7 +193,7 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
     return memory->base_bytes + memory_weights(way, slab_count) + way->layout_bytes +
            memory->scratch_bytes + memory_work(memory, load) +
            memory->page_bytes * load->page_count +
-           memory->window_page_bytes * load->window_page_count;
+           memory->window_page_bytes * load->window_page_count + memory->state_bytes * load->batch;
 }
 
 uint64_t memory_pages(const struct memory *memory, size_t batch) {

@@ -2,6 +2,7 @@
  * any thread.
  *
  *   total = base + weights (all, or slabs) + layout + scratch + work(tokens, rows) + KV pages
+ *           + states of rows
  *
  * Nothing here depends on the budget, so a larger one accepts all that a smaller one does. */
 #ifndef SLUICE_PLAN_MEMORY_H
@@ -35,6 +36,7 @@ struct memory {
     uint64_t base_bytes;    /* the same with what the rows take */
     uint64_t scratch_bytes;
     uint64_t page_bytes, window_page_bytes; /* of layers without and with a window; 0: none */
+    uint64_t state_bytes;                   /* of a row in layers that keep a state; 0: none */
     uint32_t window;
     size_t longest_pages;    /* of the longest row */
     uint64_t expected_pages; /* of all rows, as long as they are on average while they are in */

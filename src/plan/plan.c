@@ -58,9 +58,12 @@ static void fill_kv(const struct memory *memory, const struct memory_load *load,
     plan->kv_bytes_per_token = (memory->page_bytes + memory->window_page_bytes) / SL_PAGE_TOKENS;
     plan->kv_bytes_per_row =
         (memory->rows->pages + rows - 1) / rows * memory->page_bytes +
-        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes;
-    plan->kv_bytes =
-        memory->page_bytes * load->page_count + memory->window_page_bytes * load->window_page_count;
+        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes +
+        memory->state_bytes;
+    plan->kv_bytes = memory->page_bytes * load->page_count +
+                     memory->window_page_bytes * load->window_page_count +
+                     memory->state_bytes * load->batch;
+    plan->state_bytes_per_row = memory->state_bytes;
     plan->page_count = load->page_count;
     plan->life_pages = larger(memory->expected_pages, 1);
     plan->window_page_count = load->window_page_count;
