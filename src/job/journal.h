@@ -95,7 +95,9 @@ enum status journal_put_line(struct journal *journal, const struct journal_line 
 bool journal_put_token(struct journal *journal, const struct journal_token *token);
 /* *number: of the record that the tokens went into; 0: there were none. */
 enum status journal_commit(struct journal *journal, uint64_t *number, struct error *err);
-/* Drops records of tokens before `number`, in a transaction. */
+/* Drops the records of tokens before `number`, or all that earlier transactions have written, as a
+ * part of the transaction that is open. */
+#define SL_JOURNAL_ALL INT64_MAX
 enum status journal_drop_tokens(struct journal *journal, uint64_t number, struct error *err);
 /* A synced commit: what was committed before it is on the disk too. */
 enum status journal_sync(struct journal *journal, struct error *err);
