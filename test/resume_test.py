@@ -121,6 +121,23 @@ class Resume(Suite):
         decoded = sum(line["decode_tokens"] for line in passes)
         true(decoded < 4 * 60, f"{decoded} tokens decoded of 600, after at least 100 passes")
 
+    def check_a_kill_while_tokens_are_taken_over_leaves_them_once(self):
+        model, out, metrics = self.slow(), self.folder() / "out.jsonl", self.folder() / "metrics"
+        rows = self.rows([plain(i, max_tokens=150, temperature=i % 2) for i in range(4)])
+        base = self.run(model, rows, "--token-ids")
+        true(self.killed(model, rows, out, lambda: metrics.read_text().count("\n") > 40, "--token-ids", "--metrics", metrics), "too fast")
+        saved, hits = self.folder() / "saved", 0
+        shutil.copytree(out.parent, saved)
+        for pause in (0, 0, 0.001, 0.002, 0.005, 0.01):
+            shutil.rmtree(out.parent)
+            shutil.copytree(saved, out.parent)
+            log = out.with_name(out.name + ".sluice-wal")
+            before = log.stat().st_mtime_ns
+            hits += self.killed(model, rows, out, lambda: log.stat().st_mtime_ns != before and (time.sleep(pause) or True), "--token-ids")
+            done = self.run(model, rows, "--token-ids", out=out)
+            equal((done.code, done.bytes == base.bytes), (0, True), done.err)
+        true(hits > 0, "never killed there")
+
     def check_a_kill_within_a_prompt_costs_the_prompt_alone(self):
         model, out, metrics = self.slow(), self.folder() / "out.jsonl", self.folder() / "metrics"
         rows = self.rows([{"id": i, "prompt_ids": [6 + (i * k) % 200 for k in range(1500)], "max_tokens": 4, "ignore_eos": True} for i in range(1, 4)])
