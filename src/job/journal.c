@@ -243,10 +243,8 @@ static enum status look(struct journal *journal, bool *is_begun, struct error *e
     TRY(ask(journal, "SELECT coalesce(max(number), 0) FROM result", &lines, err));
     TRY(ask(journal, "SELECT count(*) FROM result", &count, err));
     TRY(ask(journal, "SELECT coalesce(max(number), 0) FROM pass", &passes, err));
-    if (lines != count)
-        return damaged(journal, "lines are missing", err);
-    if (passes < 0 || passes > PASSES_MAX)
-        return damaged(journal, "records have numbers that none of ours has", err);
+    if (lines != count || passes < 0 || passes > PASSES_MAX)
+        return damaged(journal, "numbers of lines or records are none of ours", err);
     journal->lines = (uint64_t)lines;
     journal->passes = (uint64_t)passes;
     return prepare_all(journal, err);
