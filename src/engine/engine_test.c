@@ -164,7 +164,7 @@ static void run_job(const char *path, const struct expected *expected, const str
                    .window_page_count =
                        setup->window_pages > 0 ? setup->window_pages : pages_of(expected, setup),
                    .prior = prior},
-        .listener = {run, on_token, on_done},
+        .listener = {run, on_token, on_done, NULL},
         .keeps_rows_apart = setup->keeps_rows_apart,
     };
     MUST_OK(engine_new(&options, &engine, &err));
