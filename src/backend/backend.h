@@ -246,6 +246,8 @@ void backend_free(struct backend *backend); /* accepts NULL */
 /* Bytes that backend_cpu_new allocates: scratch for so many threads, and room for the activations
  * of a product rounded to bf16 (0 for `portable`). Part of the plan. */
 size_t backend_cpu_scratch_bytes(size_t threads);
+/* Of these, what products of so many features touch at most. */
+size_t backend_cpu_scratch_used_bytes(size_t threads, size_t features);
 size_t backend_cpu_packed_bytes(const char *kernels, size_t features, size_t tokens);
 
 /* A kernel set and a few words on why. */

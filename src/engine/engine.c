@@ -47,6 +47,11 @@ uint64_t engine_page_bytes(size_t page_count) {
     return (uint64_t)page_count * kv_page_notes_bytes() + prefix_bytes(page_count);
 }
 
+uint64_t engine_sampling_bytes(const struct model *model, size_t threads) {
+    uint64_t scratch = (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
+    return engine_samplers(threads) * (scratch + sizeof(struct sample_scratch));
+}
+
 uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits,
                       size_t threads) {
     uint64_t sum = sizeof(struct engine);
@@ -56,8 +61,7 @@ uint64_t engine_bytes(const struct model *model, const struct sched_limits *limi
     if (model->config.delta.shape.key_heads > 0)
         sum += engine_page_bytes(limits->batch_max); /* states */
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
-    uint64_t scratch = (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
-    return sum + engine_samplers(threads) * (scratch + sizeof(struct sample_scratch));
+    return sum + engine_sampling_bytes(model, threads);
 }
 
 static enum status engine_fill_samplers(struct engine *engine, struct error *err) {

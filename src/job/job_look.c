@@ -58,7 +58,7 @@ struct look {
 
 void job_count(struct job *job) {
     struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
-    totals.count = 0;
+    totals.count = totals.certain_rows = 0;
     totals.lines = job->rows.count;
     totals.prompt_tokens = totals.shared_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
     totals.pages = totals.window_pages = 0;
@@ -69,6 +69,7 @@ void job_count(struct job *job) {
         if (prompt == 0)
             continue;
         totals.count++;
+        totals.certain_rows += job->looked[i].ignores_eos;
         totals.prompt_tokens += prompt;
         totals.shared_tokens += job->looked[i].shared_tokens;
         totals.answer_tokens += answer;

@@ -151,7 +151,8 @@ void choice_rows(const struct memory *memory, const struct settings *settings, u
             high = middle - 1;
     }
     choice->load = load_for(memory, settings, low, tokens);
-    choice->pins = (struct pins){0};
+    choice->pins = (struct pins){.loose_bytes_max = choice->way->slab_bytes_max,
+                                 .loose_bytes_sum = choice->way->slab_bytes_sum};
     if (low < most)
         choice->batch_reason = "what the memory holds";
     /* Rows may be shorter than expected as well as longer: some more places cost little. */

@@ -31,6 +31,7 @@ struct plan_rows {
     uint64_t load_bytes;        /* that reading the largest row takes; 0: next to nothing */
     size_t special_rows;        /* with special tokens inside their messages' content */
     bool specials_are_text;     /* --content-specials text */
+    size_t certain_rows;        /* that ignore EOS: they go on to their limits */
     size_t cut_rows;            /* whose max_tokens were cut to the context */
     struct row_lengths lengths; /* of each row; get NULL: all count as alike */
 };
