@@ -5,8 +5,9 @@
 
 Models, rows, options and budgets are drawn at random: dense, windowed and mixed families, safetensors and GGUF, few and many rows, short and long prompts,
 logprobs, either engine, budgets from the least that the plan accepts upwards. Rows run to their limits (--ignore-eos), as the plan has them.
-A process that does the same twice differs by some hundred KiB (what the page cache holds of the program), which counts in jobs of a few MiB: the foretold
-peak may be off by 3 % or by SLACK bytes: those, and one huge page, which the kernel may give or not. The last line is `N passed, N failed`.
+No peak may be over its budget. The foretold one is within 3 % or SLACK bytes, which count in jobs of a few MiB: a process that does the same twice differs by
+some hundred KiB (what the page cache holds of the program). KV pages come in huge pages, and a job that needs one page more or less than foretold may touch a
+whole one: of twenty jobs one may be off by HUGE bytes besides. The last line is `N passed, N failed`.
 """
 import argparse
 import json
@@ -16,7 +17,7 @@ import tempfile
 
 from harness import Suite
 
-SLACK = 5 << 19
+SLACK, HUGE = 768 << 10, 2 << 20
 MODELS = {
     "llama": "--hidden 256 --layers 6 --heads 4 --kv-heads 2 --inner 512 --vocab 3000 --context 4096",
     "wide": "--hidden 768 --layers 3 --heads 12 --kv-heads 4 --inner 2048 --vocab 20000 --context 4096",
@@ -73,7 +74,7 @@ def main():
     parser.add_argument("--seed", type=int, default=8)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
-    passed = failed = 0
+    passed = failed = near = 0
     errors = []
     with tempfile.TemporaryDirectory(prefix="sluice-test-") as scratch:
         suite, rng = Suite(args.bin, scratch), random.Random(args.seed)
@@ -86,7 +87,9 @@ def main():
                     print(f"{planned / peak - 1:+7.2%} planned {planned / 2**20:6.1f}M peak {peak / 2**20:6.1f}M budget {budget / 2**20:6.1f}M  {what}", flush=True)
                 if peak > budget:
                     raise AssertionError(f"{what}: the peak is {peak}, the budget {budget}")
-                if abs(planned - peak) > max(0.03 * peak, SLACK):
+                off, least = abs(planned - peak), max(0.03 * peak, SLACK)
+                near += least < off <= least + HUGE
+                if off > least + HUGE or off > least and near > 1 + args.jobs // 20:
                     raise AssertionError(f"{what}: planned {planned}, the peak is {peak}: {planned / peak - 1:+.1%}")
                 passed += 1
             except AssertionError as problem:
@@ -94,7 +97,7 @@ def main():
                 print(f"FAILED  {problem}", flush=True)
     errors.sort()
     if errors:
-        print(f"foretold peaks are off by {errors[len(errors) // 2]:.1%} in the middle, {errors[-1]:.1%} at most")
+        print(f"foretold peaks are off by {errors[len(errors) // 2]:.1%} in the middle, {errors[-1]:.1%} at most; {near} by one huge page")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

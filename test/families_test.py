@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+from formats_test import read, write
 from harness import ROOT, Suite, equal, main, true
 
 # The second prompt is longer than the windows (16) and than the positions that longrope is trained for (32).
@@ -70,9 +71,40 @@ class Families(Suite):
         self.same_in_both_containers("--family", "gpt_oss", "--dtype", "f16", "--experts", 4, "--heads", 8, "--head-dim", 16)
         self.same_in_both_containers("--family", "glm4_moe", "--dtype", "f16", "--tied", "--kv-heads", 1, "--experts", 6, "--experts-used", 4)
 
+    def check_published_folder_of_qwen3_5(self):
+        """The text model inside a multimodal one, gate and up of all experts in one stack, and tensors that predict further tokens."""
+        folder = self.model(*SMALL, "--family", "qwen3_5_moe_text", "--experts", 4)
+        wanted = self.same_in_both_engines(folder)
+        made, config = read(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
+        stacks, others = {}, {}
+        for name, (dtype, shape, raw) in made.items():
+            at = re.fullmatch(r"(model.layers.\d+.mlp.experts.)(\d+).(gate|up|down)_proj.weight", name)
+            if at:
+                stacks.setdefault(at[1], {})[at[3], int(at[2])] = (dtype, shape, raw)
+            else:
+                others[name.replace("model.", "model.language_model.", 1)] = (dtype, shape, raw)
+        for at, parts in stacks.items():
+            both = b"".join(parts[kind, expert][2] for expert in range(4) for kind in ("gate", "up"))
+            (dtype, (inner, hidden), _), at = parts["gate", 0], at.replace("model.", "model.language_model.", 1)
+            others[at + "gate_up_proj"] = (dtype, [4, 2 * inner, hidden], both)
+            others[at + "down_proj"] = (dtype, [4, hidden, inner], b"".join(parts["down", expert][2] for expert in range(4)))
+        for name in ("mtp.fc.weight", "mtp.layers.0.mlp.gate.weight", "model.visual.merger.norm.weight"):
+            others[name] = ("BF16", [2, 2], bytes(8))
+        write(folder / "model.safetensors", others)
+        text = {**config, "mtp_num_hidden_layers": 1, "attn_output_gate": True, "mamba_ssm_dtype": "float32", "rope_parameters":
+                dict(rope_type="default", rope_theta=config.pop("rope_theta"), partial_rotary_factor=0.25, mrope_section=[1, 1, 0],
+                     mrope_interleaved=True)}
+        whole = dict(architectures=["Qwen3_5MoeForConditionalGeneration"], model_type="qwen3_5_moe", text_config=text, image_token_id=7,
+                     vision_config=dict(model_type="qwen3_5_moe", depth=2), tie_word_embeddings=False)
+        (folder / "config.json").write_text(json.dumps(whole))
+        equal(self.same_in_both_engines(folder), wanted)
+        shown = json.loads(self.command("show", folder, "--json").out)
+        equal((shown["family"], shown["settings"]["other_tensors_unused"], shown["settings"]["predict_layers_unused"]), ("qwen35moe", 1, 1))
+
     def check_quantised_stacks_of_experts(self):
-        for family, dtype in (("gpt_oss", "q8_0"), ("deepseek_v3", "q4_0"), ("qwen2_moe", "q4_1")):
-            self.same_in_both_engines(self.model(*SMALL, "--family", family, "--dtype", dtype, "--head-dim", 32, "--kv-rank", 32, name="model.gguf"))
+        for family, dtype in (("gpt_oss", "q8_0"), ("deepseek_v3", "q4_0"), ("qwen2_moe", "q4_1"), ("qwen3_5_moe_text", "q8_0")):
+            wide = ("--head-dim", 32, "--kv-rank", 32, "--delta-dim", 32)
+            self.same_in_both_engines(self.model(*SMALL, "--family", family, "--dtype", dtype, *wide, name="model.gguf"))
 
 
 def check_of(family):

@@ -38,6 +38,10 @@ GPT_OSS = dict(attention_bias=True, experts_per_token=2, head_dim=16, initial_co
                rope_scaling=dict(beta_fast=32.0, beta_slow=1.0, factor=32.0, original_max_position_embeddings=4096, rope_type="yarn",
                                  truncate=False), rope_theta=150000, swiglu_limit=7.0, tie_word_embeddings=False, hidden_size=64,
                intermediate_size=64)
+LINEAR = dict(linear_conv_kernel_dim=4, linear_key_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4, linear_value_head_dim=16)
+QWEN_NEXT = dict(attention_bias=False, head_dim=16, full_attention_interval=4, max_position_embeddings=262144, mlp_only_layers=[],
+                 moe_intermediate_size=32, num_experts=8, num_experts_per_tok=2, num_key_value_heads=2, rms_norm_eps=1e-06,
+                 router_aux_loss_coef=0.001, shared_expert_intermediate_size=32, **LINEAR)
 # name: (config, what show --json must say; of "settings" where the name has a point before it)
 MODELS = {
     "Llama-2-7b": (dict(model_type="llama", max_position_embeddings=4096, num_key_value_heads=4, pretraining_tp=1, rms_norm_eps=1e-05,
@@ -137,6 +141,18 @@ MODELS = {
                          num_experts_per_tok=2, num_key_value_heads=2, num_nextn_predict_layers=1, partial_rotary_factor=0.5,
                          rms_norm_eps=1e-05, rope_scaling=None, rope_theta=1000000, routed_scaling_factor=1.0, tie_word_embeddings=False,
                          topk_group=1, use_qk_norm=False), {"family": "glm4moe", ".rotary": 16, ".qk_norm": False}),
+    "Qwen3-Next-80B-A3B": (dict(model_type="qwen3_next", decoder_sparse_step=1, norm_topk_prob=True, output_router_logits=False,
+                                partial_rotary_factor=0.25, rope_scaling=None, rope_theta=10000000, tie_word_embeddings=False,
+                                use_sliding_window=False, **QWEN_NEXT), {"family": "qwen3next", ".rotary": 4, ".delta_layers": 3}),
+    "Qwen3.5-35B-A3B": (dict(model_type="qwen3_5_moe", image_token_id=248056, video_token_id=248057, vision_start_token_id=248053,
+                             vision_end_token_id=248054, tie_word_embeddings=False, vision_config=dict(model_type="qwen3_5_moe", depth=27),
+                             text_config=dict(model_type="qwen3_5_moe_text", attn_output_gate=True, hidden_act="silu", mamba_ssm_dtype="float32",
+                                              layer_types=["linear_attention"] * 3 + ["full_attention"], mtp_num_hidden_layers=1,
+                                              mtp_use_dedicated_embeddings=False, rope_parameters=dict(
+                                                  mrope_interleaved=True, mrope_section=[1, 1, 0], rope_type="default", rope_theta=10000000,
+                                                  partial_rotary_factor=0.25),
+                                              **QWEN_NEXT, **{k: v for k, v in SIZES.items() if k != "intermediate_size"})),
+                        {"family": "qwen35moe", ".attention_gate": True, ".predict_layers_unused": 1, ".other_tensors_unused": 1}),
     "Mistral-Small-3.1": (dict(model_type="mistral3", image_token_index=10, multimodal_projector_bias=False, projector_hidden_act="gelu",
                                spatial_merge_size=2, vision_feature_layer=-1, vision_config=dict(model_type="pixtral", hidden_size=1024),
                                text_config=dict(model_type="mistral", attention_dropout=0.0, head_dim=32, hidden_act="silu", **SIZES,
@@ -159,6 +175,23 @@ def ones(count, value=1.0):
     return ("F32", [count], array("f", [value] * count).tobytes())
 
 
+HYBRID = ("qwen3_next", "qwen3_5_moe_text")
+
+
+def network(c, at, rng):
+    """A gated delta network."""
+    keys = c["linear_num_key_heads"] * c["linear_key_head_dim"]
+    heads, hidden = c["linear_num_value_heads"], c["hidden_size"]
+    values = heads * c["linear_value_head_dim"]
+    inputs = {"in_proj_qkvz": 2 * keys + 2 * values, "in_proj_ba": 2 * heads}
+    if c["model_type"] != "qwen3_next":
+        inputs = {"in_proj_qkv": 2 * keys + values, "in_proj_z": values, "in_proj_b": heads, "in_proj_a": heads}
+    made = {f"{at}.{name}.weight": gaussian((rows, hidden), rng) for name, rows in inputs.items()}
+    made[f"{at}.conv1d.weight"] = gaussian((2 * keys + values, 1, c["linear_conv_kernel_dim"]), rng, 0.5)
+    made |= {f"{at}.A_log": gaussian([heads], rng), f"{at}.dt_bias": ones(heads), f"{at}.norm.weight": ones(c["linear_value_head_dim"])}
+    return made | {f"{at}.out_proj.weight": gaussian((hidden, values), rng)}
+
+
 def attention(c, at, rng):
     """Tensors of one layer's attention, by the config alone."""
     kind, hidden, heads = c["model_type"], c["hidden_size"], c["num_attention_heads"]
@@ -171,7 +204,12 @@ def attention(c, at, rng):
         made = {f"{at}.self_attn.{name}.weight": gaussian(shape, rng) for name, shape in shapes.items()}
         made[f"{at}.self_attn.kv_a_layernorm.weight"] = ones(rank)
         return {**made, **({f"{at}.self_attn.q_a_layernorm.weight": ones(low)} if low else {})}
-    shapes = {"q_proj": (heads * wide, hidden), "k_proj": (keys * wide, hidden), "v_proj": (keys * wide, hidden), "o_proj": (hidden, heads * wide)}
+    if kind in HYBRID and (int(at.rsplit(".", 1)[1]) + 1) % c["full_attention_interval"]:
+        return network(c, f"{at}.linear_attn", rng)
+    shapes = {"q_proj": (heads * wide * (1 + (kind in HYBRID)), hidden), "k_proj": (keys * wide, hidden), "v_proj": (keys * wide, hidden), "o_proj": (hidden, heads * wide)}
+    if kind in HYBRID:
+        norms = {f"{at}.self_attn.{name}_norm.weight": ones(wide, 0.0) for name in "qk"}
+        return norms | {f"{at}.self_attn.{name}.weight": gaussian(shape, rng) for name, shape in shapes.items()}
     if kind == "phi3":
         shapes = {"qkv_proj": ((heads + 2 * keys) * wide, hidden), "o_proj": shapes["o_proj"]}
     made = {f"{at}.self_attn.{name}.weight": gaussian(shape, rng) for name, shape in shapes.items()}
@@ -193,7 +231,7 @@ def gated(at, hidden, inner, rng, names=("gate_proj", "up_proj", "down_proj")):
 
 
 def mlp(c, layer, at, rng):
-    kind, hidden, inner = c["model_type"], c["hidden_size"], c["intermediate_size"]
+    kind, hidden, inner = c["model_type"], c["hidden_size"], c.get("intermediate_size", INNER)
     experts = c.get("n_routed_experts") or c.get("num_experts") or c.get("num_local_experts") or 0
     if not experts or layer < c.get("first_k_dense_replace", 0):
         if kind == "phi3":
@@ -218,7 +256,7 @@ def mlp(c, layer, at, rng):
         made |= gated(f"{at}.mlp.shared_experts", hidden, small * c["n_shared_experts"], rng)
         if c.get("topk_method", "noaux_tc") == "noaux_tc":
             made[f"{at}.mlp.gate.e_score_correction_bias"] = gaussian([experts], rng)
-    if kind == "qwen2_moe":
+    if kind == "qwen2_moe" or kind in HYBRID:
         made |= gated(f"{at}.mlp.shared_expert", hidden, c["shared_expert_intermediate_size"], rng)
         made[f"{at}.mlp.shared_expert_gate.weight"] = gaussian((1, hidden), rng)
     return made
@@ -227,14 +265,14 @@ def mlp(c, layer, at, rng):
 def tensors(c, tied, seed=3):
     """All tensors of a text model under their published names."""
     rng, kind, hidden = random.Random(seed), c["model_type"], c["hidden_size"]
-    gemma, made = kind.startswith("gemma"), {"model.embed_tokens.weight": gaussian((c["vocab_size"], hidden), rng, 0.5)}
-    norm = ones(hidden, float(not gemma))
+    is_offset, made = kind.startswith("gemma") or kind in HYBRID, {"model.embed_tokens.weight": gaussian((c["vocab_size"], hidden), rng, 0.5)}
+    norm = ones(hidden, float(not is_offset))
     for layer in range(c["num_hidden_layers"] + c.get("num_nextn_predict_layers", 0)):
         at = f"model.layers.{layer}"
         made |= attention(c, at, rng) | mlp(c, layer, at, rng)
         names = ["post_attention_layernorm"] + (["input_layernorm"] if kind != "olmo2" else [])
-        names += ["pre_feedforward_layernorm"] if gemma else []
-        names += ["post_feedforward_layernorm"] if gemma or kind == "olmo2" else []
+        names += ["pre_feedforward_layernorm"] if kind.startswith("gemma") else []
+        names += ["post_feedforward_layernorm"] if kind.startswith("gemma") or kind == "olmo2" else []
         made |= {f"{at}.{name}.weight": norm for name in names}
         if layer >= c["num_hidden_layers"]:     # what predicts a further token
             made |= {f"{at}.{name}.weight": norm for name in ("enorm", "hnorm", "shared_head.norm")}
@@ -259,7 +297,8 @@ SILENT = """architectures model_type initializer_range use_cache attention_dropo
     initial_context_length aux_loss_alpha ep_size moe_layer_freq no_rope_layer_interval decoder_sparse_step mlp_only_layers topk_method qk_head_dim
     use_bidirectional_attention text_config vision_config boi_token_index eoi_token_index image_token_index mm_tokens_per_image ignore_index
     multimodal_projector_bias projector_hidden_act spatial_merge_size vision_feature_layer vision_feature_select_strategy eos_token_id _sliding_window_pattern qkv_bias hidden_size num_hidden_layers num_attention_heads vocab_size
-    max_position_embeddings tie_word_embeddings _name_or_path""".split()
+    max_position_embeddings tie_word_embeddings _name_or_path full_attention_interval mamba_ssm_dtype mtp_use_dedicated_embeddings
+    image_token_id video_token_id vision_start_token_id vision_end_token_id""".split()
 ROPE = dict(factor="rope_factor", low_freq_factor="rope_low_freq_factor", high_freq_factor="rope_high_freq_factor", beta_fast="rope_beta_fast",
             beta_slow="rope_beta_slow", mscale="rope_mscale", mscale_all_dim="rope_mscale_all_dim", truncate="rope_truncate",
             original_max_position_embeddings="rope_original_context", rope_theta="rope_theta", attention_factor="rope_attention_factor")
@@ -270,7 +309,9 @@ PLAIN = dict(intermediate_size="inner", rms_norm_eps="norm_eps", rope_theta="rop
              shared_expert_intermediate_size="shared_inner", norm_topk_prob="experts_sum_to_one", routed_scaling_factor="experts_scale",
              n_group="expert_groups", topk_group="expert_groups_used", scoring_func="experts_score", first_k_dense_replace="dense_layers",
              kv_lora_rank="kv_rank", q_lora_rank="q_rank", qk_nope_head_dim="qk_nope", qk_rope_head_dim="qk_rope", v_head_dim="value_dim",
-             num_nextn_predict_layers="predict_layers_unused", use_qk_norm="qk_norm", swiglu_limit="swiglu_limit", swiglu_alpha="swiglu_alpha",
+             num_nextn_predict_layers="predict_layers_unused", mtp_num_hidden_layers="predict_layers_unused", attn_output_gate="attention_gate",
+             linear_conv_kernel_dim="delta_kernel", linear_key_head_dim="delta_key_dim", linear_num_key_heads="delta_key_heads",
+             linear_num_value_heads="delta_value_heads", linear_value_head_dim="delta_value_dim", use_qk_norm="qk_norm", swiglu_limit="swiglu_limit", swiglu_alpha="swiglu_alpha",
              attention_bias="attention_bias", mlp_bias="mlp_bias", rope_interleave="rope_interleave")
 NEUTRAL = dict(experts_scale=1.0, expert_groups=1, expert_groups_used=1, dense_layers=0, predict_layers_unused=0, q_rank=None, embed_scale=1.0,
                residual_scale=1.0, rope_attention_factor=1.0, attention_bias=False, mlp_bias=False, score_cap=None, logit_cap=None,
@@ -294,6 +335,8 @@ def expected(config, name, value, shown):
         return [("activation", {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}[value])]
     if name == "sliding_window":
         return [("window", value if config.get("use_sliding_window", True) else 0)]
+    if name == "layer_types" and "linear_attention" in value:
+        return [("delta_layers", value.count("linear_attention"))]
     if name == "layer_types":
         return [("windowed_layers", sum(kind == "sliding_attention" for kind in value) or None)]
     if name == "sliding_window_pattern":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Nothing is lost: jobs that are killed, stopped, torn or out of room, and the same command again: the bytes of an undisturbed run."""
 import contextlib
+import errno
 import json
 import os
 import random
@@ -41,6 +42,36 @@ def without(path):
     path.unlink(missing_ok=True)
     for end in ("", "-wal"):
         path.with_name(f"{path.name}.sluice{end}").unlink(missing_ok=True)
+
+
+# A library that goes before libc: writes to files whose names end like FAIL_NAME fail with FAIL_NUMBER once FAIL_AFTER bytes are written.
+FAILING = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int fails(int fd, size_t count) {
+    static size_t written;
+    char link[64], path[4096];
+    const char *name = getenv("FAIL_NAME");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = name ? readlink(link, path, sizeof path - 1) : -1;
+    if (length < (ssize_t)strlen(name ? name : "")) return 0;
+    path[length] = 0;
+    if (strcmp(path + length - strlen(name), name) != 0) return 0;
+    written += count;
+    if (written <= (size_t)atol(getenv("FAIL_AFTER"))) return 0;
+    errno = atoi(getenv("FAIL_NUMBER"));
+    return 1;
+}
+#define REAL(name) (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+ssize_t write(int fd, const void *data, size_t count) { return fails(fd, count) ? -1 : (REAL(write))(fd, data, count); }
+ssize_t pwrite(int fd, const void *data, size_t count, off_t at) { return fails(fd, count) ? -1 : (REAL(pwrite))(fd, data, count, at); }
+ssize_t pwrite64(int fd, const void *data, size_t count, off64_t at) { return fails(fd, count) ? -1 : (REAL(pwrite64))(fd, data, count, at); }
+"""
 
 
 class Resume(Suite):
@@ -120,6 +151,23 @@ class Resume(Suite):
         passes = [line for line in map(json.loads, metrics.read_text().splitlines()) if "pass" in line]
         decoded = sum(line["decode_tokens"] for line in passes)
         true(decoded < 4 * 60, f"{decoded} tokens decoded of 600, after at least 100 passes")
+
+    def check_a_kill_while_tokens_are_taken_over_leaves_them_once(self):
+        model, out, metrics = self.slow(), self.folder() / "out.jsonl", self.folder() / "metrics"
+        rows = self.rows([plain(i, max_tokens=150, temperature=i % 2) for i in range(4)])
+        base = self.run(model, rows, "--token-ids")
+        true(self.killed(model, rows, out, lambda: metrics.read_text().count("\n") > 40, "--token-ids", "--metrics", metrics), "too fast")
+        saved, hits = self.folder() / "saved", 0
+        shutil.copytree(out.parent, saved)
+        for pause in (0, 0, 0.001, 0.002, 0.005, 0.01):
+            shutil.rmtree(out.parent)
+            shutil.copytree(saved, out.parent)
+            log = out.with_name(out.name + ".sluice-wal")
+            before = log.stat().st_mtime_ns
+            hits += self.killed(model, rows, out, lambda: log.stat().st_mtime_ns != before and (time.sleep(pause) or True), "--token-ids")
+            done = self.run(model, rows, "--token-ids", out=out)
+            equal((done.code, done.bytes == base.bytes), (0, True), done.err)
+        true(hits > 0, "never killed there")
 
     def check_a_kill_within_a_prompt_costs_the_prompt_alone(self):
         model, out, metrics = self.slow(), self.folder() / "out.jsonl", self.folder() / "metrics"
@@ -389,6 +437,36 @@ class Resume(Suite):
                 self.ends_as(base.bytes, self.run(model, rows, "--batch", 4, "--logprobs", 20, out=out, env=CLOCK), f"{room} kB")
         finally:
             subprocess.run(["umount", "-l", where])
+
+    def failing(self):
+        """The library FAILING; skipped where it cannot be built or the program does not run with it."""
+        where = self.folder()
+        (where / "failing.c").write_text(FAILING)
+        library = where / "failing.so"
+        done = subprocess.run(["cc", "-shared", "-fPIC", "-o", library, where / "failing.c", "-ldl"], capture_output=True) if shutil.which("cc") else None
+        if not done or done.returncode or self.command("--version", env={"LD_PRELOAD": str(library)}).code:
+            raise Skip("no library can be put before libc here")
+        return str(library)
+
+    def check_a_quota_a_read_only_disk_and_a_broken_one_lose_nothing(self):
+        library, model, rows = self.failing(), self.slow(), self.rows(mixed())
+        base = self.run(model, rows, "--batch", 4, env=CLOCK)
+        for number in (errno.EDQUOT, errno.EROFS, errno.EIO):
+            for name, amounts in (("out.jsonl", (0, 700)), ("out.jsonl.sluice", (0, 5000)), ("out.jsonl.sluice-wal", (0, 20000)), ("metrics", (0, 900))):
+                for after in amounts:
+                    what, out = f"{errno.errorcode[number]} on {name} after {after} bytes", self.folder() / "out.jsonl"
+                    metrics = out.with_name("metrics")
+                    done = self.run(model, rows, "--batch", 4, "--metrics", metrics, out=out, env={
+                        **CLOCK, "LD_PRELOAD": library, "FAIL_NAME": name, "FAIL_NUMBER": str(number), "FAIL_AFTER": str(after)})
+                    try:
+                        if done.code != base.code or name != "out.jsonl.sluice" or after == 0:  # a small job writes there at its begin alone
+                            refused(done, 3, name.removesuffix("-wal"), os.strerror(number))
+                        true(set(lines(out)) <= set(base.bytes.split(b"\n")), "a line that an undisturbed run has not")
+                        for one in map(json.loads, lines(metrics)):
+                            true(one["rows_done"] <= len(lines(out)), "a row is told done that is not on the disk")
+                        self.ends_as(base.bytes, self.run(model, rows, "--batch", 4, out=out, env=CLOCK), what)
+                    except AssertionError as problem:
+                        raise AssertionError(f"{what}: {problem}") from None
 
     def check_a_folder_that_cannot_be_written_to_is_refused_at_once(self):
         where = self.mounted("ro,size=64k")

@@ -169,10 +169,11 @@ def main():
     checks = shared / "checks"
     for name, command in (
             ("fixtures: models", ["answers.py", "--bin", sluice, "models"]),
+            ("fixtures: models-recent", ["answers.py", "--bin", sluice, "models", "--root", shared / "fixtures/models-recent"]),
             ("fixtures: smollm2", model and ["answers.py", "--bin", sluice, "smollm2", "--model", model]),
             ("promises: bits", model and ["promises.py", "--bin", sluice, "--model", model, *size, "bits"]),
             ("promises: nothing is lost", model and args.deep and ["promises.py", "--bin", sluice, "--model", model, "kill", "signals", "bad-rows", "files",
-                                                                   "disk-full"])):
+                                                                   "disk-full", "memory"])):
         if not wants(name):
             continue
         if not checks.is_dir():

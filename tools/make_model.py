@@ -160,7 +160,7 @@ def places(layer):
 def attention(o, f, layer):
     a, b = places(layer)
     q, kv = o.heads * o.head_dim, o.kv_heads * o.head_dim
-    projections = [("q", q, o.heads if f.is_paired else 0), ("k", kv, o.kv_heads if f.is_paired else 0), ("v", kv, 0)]
+    projections = [("q", q * (2 if f.has_gate else 1), o.heads if f.is_paired else 0), ("k", kv, o.kv_heads if f.is_paired else 0), ("v", kv, 0)]
     if f.is_fused:
         yield one(o, a + "self_attn.qkv_proj.weight", b + "attn_qkv.weight", (q + 2 * kv, o.hidden))
     for name, rows, heads in [] if f.is_fused else projections:
@@ -175,6 +175,50 @@ def attention(o, f, layer):
         yield one(o, f"{a}self_attn.{name}_norm.weight", f"{b}attn_{name}_norm.weight", (rows if f.head_norms == "whole" else o.head_dim,), "norm")
     if f.has_sinks:
         yield one(o, a + "self_attn.sinks", b + "attn_sinks.weight", (o.heads,), "bias")
+
+
+def delta_network(o, f, layer):
+    """A gated delta network. Folders have the value heads of a key head together, GGUF files of Qwen3.5 have the first of each key head, then the
+    second of each: rows of v, z, b and a, and columns of the output."""
+    a, b = places(layer)
+    a += "linear_attn."
+    keys, heads, size, taps, group = o.delta_keys, o.delta_values, o.delta_dim, 4, o.delta_values // o.delta_keys
+    tiled = [key * group + i for i in range(group) for key in range(keys)] if o.is_gguf and f.is_tiled else range(heads)
+    parts = lambda what, numbers, rows, columns=o.hidden: [Part(f"{a}{what}.{i}", rows, columns) for i in numbers]
+    q, k, v, z = (parts(what, numbers, size) for what, numbers in (("q", range(keys)), ("k", range(keys)), ("v", tiled), ("z", tiled)))
+    wide = (2 * keys + heads) * size
+    some = lambda list, key: list[key * group:(key + 1) * group]
+    if f.is_tiled or o.is_gguf:
+        yield Tensor(b + "attn_qkv.weight" if o.is_gguf else a + "in_proj_qkv.weight", (wide, o.hidden), "matrix", q + k + v)
+        yield Tensor(b + "attn_gate.weight" if o.is_gguf else a + "in_proj_z.weight", (heads * size, o.hidden), "matrix", z)
+    else:
+        both = [part for key in range(keys) for part in (q[key], k[key], *some(v, key), *some(z, key))]
+        yield Tensor(a + "in_proj_qkvz.weight", (wide + heads * size, o.hidden), "matrix", both)
+    shares, decays = parts("b", tiled, 1), parts("a", tiled, 1)
+    if f.is_tiled:
+        yield Tensor(b + "ssm_beta.weight" if o.is_gguf else a + "in_proj_b.weight", (heads, o.hidden), "matrix", shares)
+        yield Tensor(b + "ssm_alpha.weight" if o.is_gguf else a + "in_proj_a.weight", (heads, o.hidden), "matrix", decays)
+    else:
+        both = [part for key in range(keys) for part in (*some(shares, key), *some(decays, key))]
+        yield Tensor(b + "ssm_ba.weight" if o.is_gguf else a + "in_proj_ba.weight", (2 * heads, o.hidden), "matrix", both)
+    channels = parts("conv1d.q", range(keys), size * taps, 1) + parts("conv1d.k", range(keys), size * taps, 1)
+    channels += parts("conv1d.v", tiled, size * taps, 1)
+    yield Tensor(b + "ssm_conv1d.weight" if o.is_gguf else a + "conv1d.weight", (wide, taps) if o.is_gguf else (wide, 1, taps), "bias", channels)
+    logs = [random.Random(f"{o.seed} {a}A_log.{i}").randint(-16, 16) / 8 for i in tiled]
+    yield Tensor(b + "ssm_a" if o.is_gguf else a + "A_log", (heads,), [-math.exp(x) for x in logs] if o.is_gguf else logs, [])
+    yield Tensor(b + "ssm_dt.bias" if o.is_gguf else a + "dt_bias", (heads,), "bias", parts("dt_bias", tiled, 1, 1))
+    yield Tensor(b + "ssm_norm.weight" if o.is_gguf else a + "norm.weight", (size,), "plain_norm", [Part(a + "norm", size, 1)])
+
+    def columns(rows, item):
+        head = len(rows[0]) // heads
+        return b"".join(row[i * head:(i + 1) * head] for row in rows for i in tiled)
+    order = columns if o.is_gguf and f.is_tiled else None
+    yield Tensor(b + "ssm_out.weight" if o.is_gguf else a + "out_proj.weight", (o.hidden, heads * size), "out",
+                 [Part(a + "out_proj", o.hidden, heads * size, order)])
+
+
+def hybrid(o, f, layer):
+    yield from (delta_network if (layer + 1) % o.interval else attention)(o, f, layer)
 
 
 def latent_attention(o, f, layer):
@@ -357,6 +401,8 @@ class Family:
     biases: str = ""                        # letters of the projections that have one
     head_norms: str = None                  # of q and k: "each" head, or the "whole" of them
     has_sinks: bool = False
+    has_gate: bool = False                  # each head's rows of q have a gate's behind them
+    is_tiled: bool = False                  # llama.cpp gives the value heads of delta networks another order
     module: str = "mlp"                     # mixtures: where the experts are, and what their matrices are called
     expert: tuple = ("gate_proj", "up_proj", "down_proj")
     shared: str = None
@@ -443,6 +489,27 @@ def gpt_oss_keys(o):
     return expert_keys(o, feed_forward_length=o.expert_inner, **{
         "attention.sliding_window": WINDOW, "rope.scaling.type": "yarn", "rope.scaling.factor": float(YARN),
         "rope.scaling.original_context_length": o.context // YARN})
+
+
+def hybrid_members(o, **more):
+    return dict(full_attention_interval=o.interval, linear_num_key_heads=o.delta_keys, linear_num_value_heads=o.delta_values,
+                linear_key_head_dim=o.delta_dim, linear_value_head_dim=o.delta_dim, linear_conv_kernel_dim=4, partial_rotary_factor=0.25,
+                attention_bias=False, **more)
+
+
+def hybrid_keys(o, **more):
+    return {"full_attention_interval": o.interval, "ssm.conv_kernel": 4, "ssm.inner_size": o.delta_values * o.delta_dim,
+            "ssm.state_size": o.delta_dim, "ssm.time_step_rank": o.delta_values, "ssm.group_count": o.delta_keys,
+            "rope.dimension_count": o.head_dim // 4, **more}
+
+
+def hybrid_family(classname, gguf, is_tiled, is_mixture):
+    """Qwen3-Next and what came of it."""
+    more = dict(mlp=experts, shared="shared_expert", has_shared_gate=True,
+                members=lambda o: expert_members(o, **hybrid_members(o, shared_expert_intermediate_size=o.inner)),
+                keys=lambda o: expert_keys(o, expert_shared_feed_forward_length=o.inner, **hybrid_keys(o)))
+    return Family(classname, gguf, attention=hybrid, norms=LATE_NORMS, norm_offset=1, head_norms="each", has_gate=True, is_tiled=is_tiled,
+                  **(more if is_mixture else dict(members=hybrid_members, keys=hybrid_keys)))
 
 
 def longrope_factors(o):
@@ -575,6 +642,9 @@ FAMILIES = {
                           members=gemma4_members, keys=gemma4_keys),
     "gemma4_experts": Family("Gemma4ForCausalLM", "gemma4", "gemma4_text", attention=gemma4_attention, mlp=gemma4_mlp, norms=GEMMA_NORMS,
                              more=gemma4_tensors, members=gemma4_members, keys=gemma4_keys),
+    "qwen3_next": hybrid_family("Qwen3NextForCausalLM", "qwen3next", False, True),
+    "qwen3_5_text": hybrid_family("Qwen3_5ForCausalLM", "qwen35", True, False),
+    "qwen3_5_moe_text": hybrid_family("Qwen3_5MoeForCausalLM", "qwen35moe", True, True),
 }
 
 
@@ -612,8 +682,8 @@ def scripted(o, kind, shape):
 def numbers(o, kind, part):
     """Values of a vector, which every format of single values holds exactly."""
     rng = random.Random(f"{o.seed} {part.name}")
-    if kind == "norm":
-        offset = 0 if o.is_gguf else FAMILIES[o.family].norm_offset
+    if kind in ("norm", "plain_norm"):
+        offset = 0 if o.is_gguf or kind == "plain_norm" else FAMILIES[o.family].norm_offset
         return [1.0 - offset + (0 if o.script else rng.randint(-32, 32) / 128) for _ in range(part.rows)]
     largest = 2.0 ** math.floor(math.log2(4 * o.scale))
     return [rng.randint(-64, 64) / 64 * largest for _ in range(part.rows)]
@@ -628,7 +698,7 @@ def widened(data, dtype):
 
 def write_part(o, file, tensor, dtype, part, sources):
     block, values = DTYPES[dtype][:2]
-    if tensor.kind in ("norm", "bias", "out_bias"):
+    if tensor.kind in ("norm", "plain_norm", "bias", "out_bias"):
         data = encode(numbers(o, tensor.kind, part), dtype)
         row_bytes = block
     elif tensor.kind == "router" and o.is_gguf:     # in f32, with the values that a folder has
@@ -805,7 +875,7 @@ def options():
     p.add_argument("--family", choices=FAMILIES, default="llama")
     for name, value in (("hidden", 64), ("layers", 2), ("heads", 4), ("kv-heads", 2), ("head-dim", 0), ("inner", 96), ("vocab", 512),
                         ("context", 2048), ("shards", 1), ("seed", 1), ("experts", 8), ("experts-used", 2), ("expert-inner", 0), ("kv-rank", 16),
-                        ("q-rank", 24), ("rope-dim", 8)):
+                        ("q-rank", 24), ("rope-dim", 8), ("delta-keys", 2), ("delta-values", 4), ("delta-dim", 16), ("interval", 2)):
         p.add_argument(f"--{name}", type=int, default=value)
     p.add_argument("--dtype", choices=DTYPES, default="bf16")
     p.add_argument("--rope-theta", type=float, default=10000.0)

@@ -19,6 +19,15 @@
  *  - rope: (a, b) becomes fma(a, cos, -(b * sin)), fma(b, cos, a * sin).
  *  - a cap of scores: score = cap tanh(score / cap), after the scale.
  *  - exp, sigmoid, tanh, gelu: base/num.h.
+ *  - a gated delta network (Yang et al. 2024), token by token of a row, all in float32.
+ * Convolution: the chain over its taps, oldest first, of weight times input (zeros before the row),
+ * then SiLU. Sums of squares over a head, of q, k and the output: 16 chains, chain i over features
+ * i, i + 16,
+ * ..., added in order. q and k: x times 1 / sqrt(sum + 1e-6); q then times 1 / sqrt(key_dim). With
+ * c = exp(rate log(1 + exp(a + bias))), the logarithm in double: read[v] = c times the chain over d
+ * of S[d, v] k[d]; change[v] = (value[v] - read[v]) sigmoid(b); S[d, v] = fma(k[d], change[v],
+ * c S[d, v]); out[v] = the chain over d of q[d] S[d, v]. Then weight[v] (out[v] / sqrt(sum /
+ * value_dim + eps)) silu(z[v]). These chains are not cut.
  * Outputs are shared out whole among threads; nothing is reduced across threads.
  *
  * Kernel sets `avx512bf16` and `amx` multiply in bf16 and have bits of their own; all but products
@@ -73,6 +82,62 @@ static inline size_t attention_oldest(const struct attention_args *args, size_t 
     return window != 0 && position >= window ? position - window + 1 : 0;
 }
 
+/* Where a gated delta network's input lies: the part of key head g begins at feature
+ * first + g x step, and the value heads that go with it follow each other there. */
+struct delta_place {
+    const struct act *act;
+    size_t first, step;
+};
+
+/* What a layer keeps of a row instead of pages, in float32: the inputs of the convolution at the
+ * last `kernel` - 1 positions, oldest first [kernel - 1, channels], and for each value head the
+ * matrix S by blocks of features of the value (delta_state_floats has the sum). channels: q of all
+ * key heads, then k, then v of all value heads. Of a row's first token the state is not read. */
+struct delta_shape {
+    uint32_t key_heads, value_heads; /* the latter a multiple of the former */
+    uint32_t key_dim, value_dim;     /* 1 to SL_DELTA_DIM_MAX */
+    uint32_t kernel;                 /* taps of the convolution, 1 to SL_DELTA_KERNEL_MAX */
+    bool is_tiled; /* value head v goes with key head v % key_heads; else with v x key_heads /
+                      value_heads */
+};
+#define SL_DELTA_DIM_MAX 256u
+#define SL_DELTA_KERNEL_MAX 8u
+
+static inline size_t delta_channels(const struct delta_shape *shape) {
+    return 2 * (size_t)shape->key_heads * shape->key_dim +
+           (size_t)shape->value_heads * shape->value_dim;
+}
+
+/* Floats of S of one head: the value's features are made whole tiles of 16, and those past
+ * value_dim influence nothing. */
+static inline size_t delta_head_floats(const struct delta_shape *shape) {
+    return act_tiles(shape->value_dim) * SL_LANES * shape->key_dim;
+}
+
+static inline size_t delta_tail_floats(const struct delta_shape *shape) {
+    return act_tiles((shape->kernel - 1) * delta_channels(shape)) * SL_LANES;
+}
+
+/* Floats that a layer keeps of a row. */
+static inline size_t delta_state_floats(const struct delta_shape *shape) {
+    return delta_tail_floats(shape) + shape->value_heads * delta_head_floats(shape);
+}
+
+struct delta_args {
+    struct delta_shape shape;
+    uint8_t *states;    /* of slot 0, aligned to 64 */
+    size_t state_bytes; /* from one slot to the next, a multiple of 64 */
+    const struct kv_token *tokens;
+    const struct kv_run *runs; /* all tokens of the pass; a row comes once */
+    size_t run_count;
+    struct delta_place q, k, v, z, a, b;
+    const float *taps; /* [kernel, channels], oldest first */
+    const float *rate; /* [value_heads], negative */
+    const float *bias; /* [value_heads] */
+    const float *norm; /* [value_dim] */
+    float eps;
+};
+
 /* Features of an act that go to those of another: to + i gets from + i x step. */
 struct feature_range {
     size_t from, step, to, count;
@@ -102,6 +167,8 @@ struct backend_ops {
                      struct act *up); /* up *= silu(gate) */
     void (*gelu_mul)(struct backend *backend, const struct act *gate,
                      struct act *up); /* up *= gelu(gate), in its tanh form */
+    void (*sigmoid_mul)(struct backend *backend, const struct act *gate,
+                        struct act *up); /* up *= sigmoid(gate) */
     /* y *= scale; then y = cap tanh(y / cap) unless cap is 0. */
     void (*scale)(struct backend *backend, float scale, float cap, struct act *y);
     /* y[f, t] *= factors[t]: a factor for each token. */
@@ -122,6 +189,9 @@ struct backend_ops {
      * already). */
     void (*attention)(struct backend *backend, const struct attention_args *args,
                       const struct act *q, struct act *out);
+    /* out[value_heads x value_dim, t] of a gated delta network for every token, and the states of
+     * the rows brought up to date. */
+    void (*delta)(struct backend *backend, const struct delta_args *args, struct act *out);
     /* y[:, i] = x[:, columns[i]] for i < count: the tokens that need logits. */
     void (*select)(struct backend *backend, const struct act *x, const uint32_t *columns,
                    size_t count, struct act *y);
@@ -176,6 +246,8 @@ void backend_free(struct backend *backend); /* accepts NULL */
 /* Bytes that backend_cpu_new allocates: scratch for so many threads, and room for the activations
  * of a product rounded to bf16 (0 for `portable`). Part of the plan. */
 size_t backend_cpu_scratch_bytes(size_t threads);
+/* Of these, what products of so many features touch at most. */
+size_t backend_cpu_scratch_used_bytes(size_t threads, size_t features);
 size_t backend_cpu_packed_bytes(const char *kernels, size_t features, size_t tokens);
 
 /* A kernel set and a few words on why. */

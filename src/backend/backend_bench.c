@@ -91,6 +91,98 @@ static void measure_small(struct bench *bench) {
            best[0] * 1e6, best[1] * 1e6, best[2] * 1e6, best[3] * 1e6, best[4] * 1e6);
 }
 
+static void fill_act(struct act *act) {
+    for (size_t i = 0; i < act->cap; i++)
+        act->data[i] = (float)(i % 37) * 0.0625f - 1.0f;
+}
+
+/* A layer's products of Qwen3-Next: seconds for the tokens that x has room for. */
+static double measure_projections(struct bench *bench, struct act *in, struct act *out,
+                                  size_t tokens) {
+    enum { HIDDEN = 2048, INPUTS = 12352, VALUES = 4096 };
+    struct view projections = {.dtype = DTYPE_BF16,
+                               .rows = INPUTS,
+                               .columns = HIDDEN,
+                               .row_bytes = 2 * HIDDEN,
+                               .data = bench->pool};
+    struct view back = {.dtype = DTYPE_BF16,
+                        .rows = HIDDEN,
+                        .columns = VALUES,
+                        .row_bytes = 2 * VALUES,
+                        .data = bench->pool};
+    double best = 1e9;
+    for (size_t round = 0; round < bench->rounds; round++) {
+        fill_act(in);
+        fill_act(out);
+        act_shape(out, HIDDEN, tokens);
+        act_shape(in, INPUTS, tokens);
+        double start = clock_seconds();
+        bench->backend->ops->product(bench->backend, &projections, out, in, 0);
+        act_shape(in, VALUES, tokens);
+        bench->backend->ops->product(bench->backend, &back, in, out, 0);
+        double seconds = clock_seconds() - start;
+        best = seconds < best ? seconds : best;
+    }
+    return best;
+}
+
+/* Qwen3-Next's gated delta networks, 32 value heads of 128: `rows` rows with `count` tokens each,
+ * all behind others; beside them the products of such a layer. */
+static void measure_delta(struct bench *bench, size_t rows, size_t count) {
+    enum { HEADS = 32, KEY_HEADS = 16, DIM = 128, ALL = 12352, MOST = 512 };
+    static struct kv_token tokens[MOST];
+    static struct kv_run runs[MOST];
+    static float ones[4 * 8192];
+    struct act in = {0}, out = {0};
+    struct slab states = {0};
+    struct error err;
+    size_t group = 2 * DIM + 4 * DIM, all = rows * count;
+    struct delta_args args = {.shape = {KEY_HEADS, HEADS, DIM, DIM, 4, false},
+                              .tokens = tokens,
+                              .runs = runs,
+                              .run_count = rows,
+                              .q = {&in, 0, group},
+                              .k = {&in, DIM, group},
+                              .v = {&in, 2 * DIM, group},
+                              .z = {&in, 4 * DIM, group},
+                              .b = {&in, KEY_HEADS * group, 4},
+                              .a = {&in, KEY_HEADS * group + 2, 4},
+                              .taps = ones,
+                              .rate = ones + HEADS,
+                              .bias = ones,
+                              .norm = ones,
+                              .eps = 1e-6f};
+    args.state_bytes = delta_state_floats(&args.shape) * sizeof(float);
+    for (size_t i = 0; i < 4 * 8192; i++)
+        ones[i] = i / HEADS == 1 ? -0.5f : 0.5f;
+    for (size_t i = 0; i < all; i++) {
+        tokens[i] = (struct kv_token){.position = (uint32_t)(8 + i % count),
+                                      .state = (uint32_t)(i / count)};
+        runs[i / count] = (struct kv_run){i / count * count, count};
+    }
+    if (slab_init(&states, rows * args.state_bytes, &err) != SL_OK ||
+        act_init(&in, ALL, all, &err) != SL_OK || act_init(&out, HEADS * DIM, all, &err) != SL_OK)
+        exit(3);
+    args.states = states.data;
+    double best = 1e9;
+    for (size_t round = 0; round < bench->rounds; round++) {
+        act_shape(&in, ALL, all);
+        act_shape(&out, HEADS * DIM, all);
+        fill_act(&in);
+        double start = clock_seconds();
+        bench->backend->ops->delta(bench->backend, &args, &out);
+        double seconds = clock_seconds() - start;
+        best = seconds < best ? seconds : best;
+    }
+    size_t part = all < TOKENS ? all : TOKENS;
+    double products = measure_projections(bench, &in, &out, part);
+    printf("| delta, 32/16 heads of 128 | %zu x %zu | %.0f us a token | products %.0f us |\n", rows,
+           count, best / (double)all * 1e6, products / (double)part * 1e6);
+    act_release(&in);
+    act_release(&out);
+    slab_release(&states);
+}
+
 /* Small numbers: no infinity or subnormal slows a round down. */
 static void fill(struct bench *bench) {
     uint64_t state = 1;
@@ -127,6 +219,9 @@ int main(int argc, char **argv) {
     measure_attention(&bench, 9, 3, 64, 511);
     measure_attention(&bench, 32, 8, 128, 511);
     measure_attention(&bench, 16, 16, 64, 255);
+    measure_delta(&bench, 1, 512);
+    measure_delta(&bench, 8, 32);
+    measure_delta(&bench, 64, 1);
     measure_small(&bench);
     backend_free(bench.backend);
     team_free(team);

@@ -16,6 +16,11 @@
 #define SL_PAGE_TOKENS 16u
 #define SL_HEAD_DIM_MAX ((size_t)1024) /* head_dim and value_dim; bounds the scratch of kernels */
 
+/* Tokens first .. first + count of a pass that follow each other in one row. */
+struct kv_run {
+    size_t first, count;
+};
+
 enum kv_dtype { KV_BF16, KV_F32 };
 
 struct kv_layer {
@@ -35,6 +40,7 @@ struct kv_token {
     /* Likewise for windowed layers. Numbers of pages that no token of this pass sees through its
      * window are gone: they must not be followed. */
     const uint32_t *window_pages;
+    uint32_t state; /* the slot of its row, for layers that keep a state (delta_args) */
 };
 
 static inline const uint32_t *kv_pages(const struct kv_layer *layer, const struct kv_token *token) {

@@ -52,7 +52,7 @@ static void every_format_and_token_count_has_a_figure(void **state) {
         const struct measure_product *product = &measure.products[i];
         assert_int_equal(product->dtype, dtypes[i / 2]);
         assert_int_equal(product->tokens, i % 2 == 0 ? 1 : 17);
-        assert_true(product->flops_per_second > 1e6);
+        assert_true(product->flops_per_second > 1e4);
         /* Twice the peak: other work may have lowered that, and 60 x 256 weights are cached. */
         assert_true(product->flops_per_second < 2 * measure.peak_flops_per_second);
     }

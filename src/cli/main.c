@@ -4,6 +4,7 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +76,9 @@ static const struct command *find_command(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     fill_streams();
+    /* Large arrays straight from the kernel: what is freed goes back, what is untouched does not
+     * count. The library's own rule would raise this with the first array that is freed. */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
     signals_ignore();
     if (argc < 2) {
         log_error("no command is given: sluice --help lists what there is");

@@ -175,6 +175,20 @@ static void add_attention(struct list *list, const struct config *config) {
         add(list, "layer_norm", SETTING_FLAG, true);
 }
 
+static void add_delta(struct list *list, const struct config *config) {
+    const struct delta_shape *shape = &config->delta.shape;
+    if (config->has_output_gate)
+        add(list, "attention_gate", SETTING_FLAG, true);
+    if (shape->key_heads == 0)
+        return;
+    add(list, "delta_layers", SETTING_COUNT, flags_set(config->delta.is_here, config->layers));
+    add(list, "delta_key_heads", SETTING_COUNT, shape->key_heads);
+    add(list, "delta_value_heads", SETTING_COUNT, shape->value_heads);
+    add(list, "delta_key_dim", SETTING_COUNT, shape->key_dim);
+    add(list, "delta_value_dim", SETTING_COUNT, shape->value_dim);
+    add(list, "delta_kernel", SETTING_COUNT, shape->kernel);
+}
+
 static bool has_in_first_layers(const struct model *model, enum role role) {
     for (uint32_t row = 1; row <= model->config.layers; row++)
         if (model->vectors[(size_t)row * ROLE_COUNT + role] != NULL)
@@ -197,6 +211,8 @@ static void add_tensors(struct list *list, const struct model *model) {
         add(list, "sinks", SETTING_FLAG, true);
     if (config->predict_layers > 0)
         add(list, "predict_layers_unused", SETTING_COUNT, config->predict_layers);
+    if (model->other_tensors > 0)
+        add(list, "other_tensors_unused", SETTING_COUNT, (double)model->other_tensors);
 }
 
 /* How the config says that weights are stored; the formats themselves follow from the tensors. */
@@ -228,6 +244,7 @@ static void fill(struct list *list, const struct model *model) {
     add_real(list, "logit_scale", config->logit_scale, 1);
     add_real(list, "logit_cap", config->logit_cap, 0);
     add_mixture(list, config);
+    add_delta(list, config);
     if (latent->kv_rank > 0) {
         add(list, "kv_rank", SETTING_COUNT, latent->kv_rank);
         add(list, "q_rank", SETTING_COUNT, latent->q_rank);

@@ -45,15 +45,21 @@ uint64_t engine_page_bytes(size_t page_count) {
     return (uint64_t)page_count * kv_page_notes_bytes() + prefix_bytes(page_count);
 }
 
+uint64_t engine_sampling_bytes(const struct model *model, size_t threads) {
+    uint64_t scratch = (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
+    return engine_samplers(threads) * (scratch + sizeof(struct sample_scratch));
+}
+
 uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits,
                       size_t threads) {
     uint64_t sum = sizeof(struct engine);
     sum += pass_bytes(limits->pass_tokens, sched_logits_max(limits));
     sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
     sum += engine_page_bytes(limits->page_count) + engine_page_bytes(limits->window_page_count);
+    if (model->config.delta.shape.key_heads > 0)
+        sum += engine_page_bytes(limits->batch_max); /* states */
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
-    uint64_t scratch = (uint64_t)model->config.vocabulary * (2 * sizeof(float) + sizeof(uint32_t));
-    return sum + engine_samplers(threads) * (scratch + sizeof(struct sample_scratch));
+    return sum + engine_sampling_bytes(model, threads);
 }
 
 static enum status engine_fill_samplers(struct engine *engine, struct error *err) {
@@ -73,7 +79,7 @@ static enum status engine_fill(struct engine *engine, const struct engine_option
     struct sched_limits limits = options->limits;
     limits.window = kv_window(&model->config);
     limits.is_all_windowed = kv_page_bytes(&model->config, options->kv_dtype, KV_WHOLE) == 0;
-    size_t page_counts[KV_GROUPS] = {limits.page_count, limits.window_page_count};
+    size_t page_counts[KV_GROUPS] = {limits.page_count, limits.window_page_count, limits.batch_max};
     struct step_options step_options = {
         .model = model,
         .backend = options->backend,

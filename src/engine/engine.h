@@ -65,5 +65,7 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
 uint64_t engine_bytes(const struct model *model, const struct sched_limits *limits, size_t threads);
 /* The part of it that is bookkeeping for so many pages of a group. */
 uint64_t engine_page_bytes(size_t page_count);
+/* And what is touched only where a row is sampled or wants logprobs. */
+uint64_t engine_sampling_bytes(const struct model *model, size_t threads);
 
 #endif

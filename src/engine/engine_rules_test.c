@@ -121,7 +121,7 @@ static void bench_begin(struct bench *bench, bool is_streamed) {
         .provider = bench->provider,
         .kv_dtype = KV_F32,
         .limits = {.batch_max = 2, .pass_tokens = 4, .page_count = 2},
-        .listener = {&bench->heard, on_token, on_done},
+        .listener = {&bench->heard, on_token, on_done, NULL},
     };
     assert_int_equal(engine_new(&engine, &bench->engine, &err), SL_OK);
 }
@@ -350,7 +350,7 @@ static void the_engine_takes_the_memory_that_it_says(void **state) {
         .provider = bench.provider,
         .kv_dtype = KV_F32,
         .limits = {.batch_max = 40, .pass_tokens = 33, .page_count = 2},
-        .listener = {&bench.heard, on_token, on_done},
+        .listener = {&bench.heard, on_token, on_done, NULL},
     };
     size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
     assert_int_equal(engine_new(&options, &engine, &err), SL_OK);
@@ -364,8 +364,8 @@ static void the_engine_takes_the_memory_that_it_says(void **state) {
         print_message("skipped: the allocator does not count\n");
         skip();
     }
-    /* The allocator rounds some 30 blocks up by 24 bytes at most. */
-    assert_in_range(taken, said, said + 40 * 24);
+    /* The allocator rounds some 60 blocks up by 24 bytes at most. */
+    assert_in_range(taken, said, said + 64 * 24);
 }
 
 /* Promise 3: from a row's entry to its last token no memory is asked for, whatever the pass does.

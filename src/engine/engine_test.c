@@ -14,9 +14,10 @@
 
 #include <cmocka.h>
 
+#include "engine/expected_for_test.h"
+
 #define LIMIT 24
 #define STREAMED_LIMIT 6 /* every pass reads the model again */
-#define PROMPTS_MAX 16
 #define TOP 20
 /* Of the standard deviation of the logits. Two programs in float32 differ by 3e-5 of it; a single
  * rounding to bf16 costs 4e-3 or more. */
@@ -53,12 +54,7 @@ static const struct setup plain = {.threads = 1,
                                    .ignores_eos = true,
                                    .max_tokens = LIMIT};
 
-/* What is expected of a model, and what a run gave. */
-struct expected {
-    struct buf text;
-    struct arena arena;
-    const struct json *prompts;
-};
+/* What a run gave. */
 struct answer {
     uint32_t ids[LIMIT];
     size_t count;
@@ -83,13 +79,6 @@ struct rig {
     struct team *team;
     struct backend *backend;
 };
-
-#define MUST_OK(call)                                                                              \
-    do {                                                                                           \
-        struct error err = {0};                                                                    \
-        if (call != SL_OK)                                                                         \
-            fail_msg("%s", err.text);                                                              \
-    } while (0)
 
 static const char *shared(void) {
     const char *folder = getenv("SLUICE_SHARED");
@@ -124,49 +113,6 @@ static void rig_close(struct rig *rig) {
     backend_free(rig->backend);
     team_free(rig->team);
     model_close(rig->model);
-}
-
-static void expected_read(struct expected *expected, const char *path) {
-    buf_init(&expected->text);
-    arena_init(&expected->arena);
-    const struct json *tree = NULL;
-    MUST_OK(file_read_all(path, (size_t)64 << 20, &expected->text, &err));
-    MUST_OK(json_parse(&expected->arena, buf_str(&expected->text), &(struct json_options){0}, &tree,
-                       &err));
-    expected->prompts = json_get(tree, "prompts");
-    assert_non_null(expected->prompts);
-    assert_in_range(expected->prompts->count, 1, PROMPTS_MAX);
-}
-
-static void expected_release(struct expected *expected) {
-    arena_release(&expected->arena);
-    buf_release(&expected->text);
-}
-
-static double number(const struct json *list, size_t i) {
-    double value = 0;
-    assert_true(i < list->count);
-    assert_true(json_double(&list->items[i], &value));
-    return value;
-}
-
-static size_t prompt_ids(const struct json *prompt, uint32_t *ids, size_t cap) {
-    const struct json *list = json_get(prompt, "ids");
-    assert_non_null(list);
-    assert_true(list->count <= cap);
-    for (size_t i = 0; i < list->count; i++)
-        ids[i] = (uint32_t)number(list, i);
-    return list->count;
-}
-
-static double deviation(const struct json *list) {
-    double sum = 0, squares = 0;
-    for (size_t i = 0; i < list->count; i++)
-        sum += number(list, i);
-    double mean = sum / list->count;
-    for (size_t i = 0; i < list->count; i++)
-        squares += (number(list, i) - mean) * (number(list, i) - mean);
-    return sqrt(squares / list->count);
 }
 
 /* Runs all prompts of expected through an engine. */
@@ -218,7 +164,7 @@ static void run_job(const char *path, const struct expected *expected, const str
                    .window_page_count =
                        setup->window_pages > 0 ? setup->window_pages : pages_of(expected, setup),
                    .prior = prior},
-        .listener = {run, on_token, on_done},
+        .listener = {run, on_token, on_done, NULL},
         .keeps_rows_apart = setup->keeps_rows_apart,
     };
     MUST_OK(engine_new(&options, &engine, &err));

@@ -26,6 +26,10 @@ static bool is_shared(const struct config *config, size_t number) {
     return config_layer(config, (uint32_t)number).kv_layer != number;
 }
 
+static size_t state_bytes(const struct config *config) {
+    return delta_state_floats(&config->delta.shape) * sizeof(float);
+}
+
 static size_t layer_bytes(const struct kv_layer *layer) {
     return kv_layer_bytes(layer->dtype, layer->kv_heads, layer->head_dim,
                           layer->shares_values ? 0 : layer->value_dim);
@@ -33,6 +37,8 @@ static size_t layer_bytes(const struct kv_layer *layer) {
 
 /* A compressed cache is seen whole, whatever the config says of windows. */
 static enum kv_group group_of(const struct config *config, size_t layer) {
+    if (config_is_delta(config, (uint32_t)layer))
+        return KV_STATE;
     bool is_windowed = config->window != 0 && config->is_windowed != NULL &&
                        config->is_windowed[layer] && config->latent.kv_rank == 0;
     return is_windowed ? KV_WINDOW : KV_WHOLE;
@@ -42,7 +48,8 @@ size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_g
     size_t bytes = 0;
     for (size_t i = 0; i < config->layers; i++) {
         struct kv_layer layer = layer_of(config, i, dtype);
-        bytes += group_of(config, i) == group && !is_shared(config, i) ? layer_bytes(&layer) : 0;
+        size_t each = group == KV_STATE ? state_bytes(config) : layer_bytes(&layer);
+        bytes += group_of(config, i) == group && !is_shared(config, i) ? each : 0;
     }
     return bytes;
 }
@@ -77,7 +84,7 @@ static void place_layers(struct kv *kv, const struct config *config, enum kv_dty
         kv->layers[i].is_windowed = group == KV_WINDOW;
         kv->layers[i].base = pool->slab.data + offsets[group];
         kv->layers[i].page_bytes = pool->page_bytes;
-        offsets[group] += layer_bytes(&kv->layers[i]);
+        offsets[group] += group == KV_STATE ? state_bytes(config) : layer_bytes(&kv->layers[i]);
     }
     for (size_t group = 0; group < KV_GROUPS; group++)
         must(offsets[group] == kv->pools[group].page_bytes);
@@ -140,8 +147,7 @@ void kv_release(struct kv *kv) {
 }
 
 bool kv_can_share(const struct config *config) {
-    (void)config; /* every family that there is keeps keys and values alone */
-    return true;
+    return config->delta.shape.key_heads == 0; /* a state is that of a row's last token alone */
 }
 
 size_t kv_page_notes_bytes(void) {

@@ -1,8 +1,9 @@
 /* KV memory: pools of pages, each page for 16 positions over all layers of a group
- * (backend/kv_view.h has the layout). There are two groups: layers that see the whole row, and
- * those with a window, which give back what no later token sees. A group without layers has no
- * pool. A pool is address space reserved once; a page counts against memory once written. One
- * thread.
+ * (backend/kv_view.h has the layout). There are three groups: layers that see the whole row, those
+ * with a window, which give back what no later token sees, and those that keep a state of one size
+ * instead: there a row has one page from its first token to its end (backend.h has its layout),
+ * which no other row can go on from. A group without layers has no pool. A pool is address space
+ * reserved once; a page counts against memory once written. One thread.
  *
  * Rows whose tokens begin alike hold the same pages (engine/prefix.h):
  *
@@ -21,7 +22,7 @@
 
 #define SL_PAGE_GONE UINT32_MAX /* the number of a page that was given back */
 
-enum kv_group { KV_WHOLE, KV_WINDOW, KV_GROUPS };
+enum kv_group { KV_WHOLE, KV_WINDOW, KV_STATE, KV_GROUPS };
 
 struct kv_page {
     uint32_t holders;      /* rows */
@@ -76,7 +77,7 @@ void kv_give(struct kv *kv, enum kv_group group, uint32_t page);  /* one holder 
 void kv_want(struct kv *kv, enum kv_group group, uint32_t page, bool is_wanted);
 /* Pages that kv_take could hand out one after the other. */
 size_t kv_free(const struct kv *kv, enum kv_group group);
-/* Of both groups: pages held, their bytes, the bytes of all. */
+/* Of all groups: pages held (states are none), their bytes, the bytes of all. */
 size_t kv_pages_used(const struct kv *kv);
 uint64_t kv_bytes_used(const struct kv *kv);
 uint64_t kv_bytes(const struct kv *kv);

@@ -15,6 +15,16 @@ static const struct config tiny = {.layers = 3, .kv_heads = 2, .head_dim = 8};
 static bool windows[] = {true, false, false, true, false};
 static const struct config mixed = {
     .layers = 5, .kv_heads = 2, .head_dim = 8, .window = 20, .is_windowed = windows};
+/* Two layers of three keep a state: tails of 3 inputs of 2 x 1 x 8 + 2 x 16 channels, 144 floats,
+ * and two matrices [8, 16]. */
+static bool networks[] = {true, false, true};
+static const struct config hybrid = {
+    .layers = 3,
+    .kv_heads = 2,
+    .head_dim = 8,
+    .delta = {.shape = {1, 2, 8, 16, 4, false}, .is_here = networks},
+};
+enum { STATE_BYTES = (144 + 2 * 8 * 16) * 4 };
 static const size_t four[KV_GROUPS] = {4}, five[KV_GROUPS] = {5}, seven[KV_GROUPS] = {7};
 static const size_t most[KV_GROUPS] = {UINT32_MAX - 1};
 
@@ -60,6 +70,45 @@ static void layers_follow_each_other_in_a_page(void **state) {
     assert_true(kv.pools[KV_WHOLE].slab.bytes >= 5 * 6144);
     memset(kv.pools[KV_WHOLE].slab.data, 1, 5 * 6144); /* all of it can be written */
     kv_release(&kv);
+    kv_release(&kv);
+}
+
+static void rows_keep_one_state_each(void **state) {
+    (void)state;
+    static const uint32_t prompt[40] = {1};
+    static const size_t counts[KV_GROUPS] = {[KV_WHOLE] = 8, [KV_STATE] = 2};
+    struct seq_request request = {.prompt = prompt, .prompt_count = 40, .max_tokens = 8};
+    struct seq *seqs[3];
+    struct kv kv;
+    struct error err;
+    assert_int_equal(kv_page_bytes(&hybrid, KV_F32, KV_WHOLE), 2048);
+    assert_int_equal(kv_page_bytes(&hybrid, KV_F32, KV_STATE), 2 * STATE_BYTES);
+    assert_int_equal(kv_page_bytes(&hybrid, KV_BF16, KV_STATE), 2 * STATE_BYTES); /* float32 */
+    assert_int_equal(kv_page_bytes(&tiny, KV_F32, KV_STATE), 0);
+    assert_int_equal(kv_init(&kv, &hybrid, KV_F32, counts, &err), SL_OK);
+    assert_false(kv_can_share(&hybrid));
+    assert_true(kv_can_share(&tiny));
+    assert_ptr_equal(kv.layers[0].base, kv.pools[KV_STATE].slab.data);
+    assert_ptr_equal(kv.layers[1].base, kv.pools[KV_WHOLE].slab.data);
+    assert_ptr_equal(kv.layers[2].base, kv.pools[KV_STATE].slab.data + STATE_BYTES);
+    assert_int_equal(kv.layers[2].page_bytes, 2 * STATE_BYTES);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(seq_new(&request, &seqs[i], &err), SL_OK);
+    assert_true(seq_take_pages(seqs[0], &kv, 16));
+    assert_true(seq_take_pages(seqs[0], &kv, 48)); /* a third page, and still one state */
+    assert_true(seq_take_pages(seqs[1], &kv, 1));
+    assert_int_equal(seqs[0]->pages[KV_STATE].count, 1);
+    assert_int_equal(seqs[0]->pages[KV_STATE].numbers[0], 0);
+    assert_int_equal(seqs[1]->pages[KV_STATE].numbers[0], 1);
+    assert_int_equal(kv_bytes_used(&kv), 4 * 2048 + 2 * 2 * STATE_BYTES);
+    assert_int_equal(kv_bytes(&kv), 8 * 2048 + 2 * 2 * STATE_BYTES);
+    assert_false(seq_take_pages(seqs[2], &kv, 1));
+    seq_free(seqs[0], &kv);
+    assert_true(seq_take_pages(seqs[2], &kv, 1));
+    assert_int_equal(seqs[2]->pages[KV_STATE].numbers[0], 0);
+    seq_free(seqs[1], &kv);
+    seq_free(seqs[2], &kv);
+    assert_int_equal(kv_bytes_used(&kv), 0);
     kv_release(&kv);
 }
 
@@ -257,6 +306,7 @@ int main(void) {
         cmocka_unit_test(page_has_keys_and_values_of_all_layers),
         cmocka_unit_test(pages_hold_sixteen_positions),
         cmocka_unit_test(layers_follow_each_other_in_a_page),
+        cmocka_unit_test(rows_keep_one_state_each),
         cmocka_unit_test(pages_go_out_once_and_come_back),
         cmocka_unit_test_teardown(pool_that_does_not_fit_is_an_error, disarm),
         cmocka_unit_test(seq_has_room_for_all_its_tokens),

@@ -11,12 +11,14 @@ enum status pass_init(struct pass *pass, size_t tokens_max, size_t logits_max, s
     *pass = (struct pass){0};
     pass->ids = mem_new(tokens_max, sizeof *pass->ids);
     pass->kv_tokens = mem_new(tokens_max, sizeof *pass->kv_tokens);
+    pass->runs = mem_new(tokens_max, sizeof *pass->runs);
     pass->logit_columns = mem_new(logits_max, sizeof *pass->logit_columns);
     pass->best = mem_new(logits_max, sizeof *pass->best);
     pass->scores = mem_new(logits_max, sizeof *pass->scores);
     pass->logit_seqs = mem_new(logits_max, sizeof *pass->logit_seqs);
-    if (pass->ids == NULL || pass->kv_tokens == NULL || pass->logit_columns == NULL ||
-        pass->best == NULL || pass->scores == NULL || pass->logit_seqs == NULL) {
+    if (pass->ids == NULL || pass->kv_tokens == NULL || pass->runs == NULL ||
+        pass->logit_columns == NULL || pass->best == NULL || pass->scores == NULL ||
+        pass->logit_seqs == NULL) {
         pass_release(pass);
         return error_memory(err, tokens_max * sizeof *pass->kv_tokens, "the tokens of a pass");
     }
@@ -30,6 +32,7 @@ void pass_release(struct pass *pass) {
         return;
     mem_free(pass->ids);
     mem_free(pass->kv_tokens);
+    mem_free(pass->runs);
     mem_free(pass->logit_columns);
     mem_free(pass->best);
     mem_free(pass->scores);
@@ -39,7 +42,7 @@ void pass_release(struct pass *pass) {
 
 uint64_t pass_bytes(size_t tokens_max, size_t logits_max) {
     struct pass pass;
-    return (uint64_t)tokens_max * (sizeof *pass.ids + sizeof *pass.kv_tokens) +
+    return (uint64_t)tokens_max * (sizeof *pass.ids + sizeof *pass.kv_tokens + sizeof *pass.runs) +
            (uint64_t)logits_max * (sizeof *pass.logit_columns + sizeof *pass.best +
                                    sizeof *pass.scores + sizeof *pass.logit_seqs);
 }
@@ -53,6 +56,7 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
     must(end <= seq->token_count);
     must(pass->tokens + pick->count <= pass->tokens_max);
     must(seq_take_pages(seq, kv, end)); /* the scheduler has made sure of them */
+    pass->runs[pass->run_count++] = (struct kv_run){pass->tokens, pick->count};
     for (size_t i = pick->first; i < end; i++) {
         pass->ids[pass->tokens] = seq->tokens[i];
         pass->kv_tokens[pass->tokens++] = (struct kv_token){
@@ -60,6 +64,7 @@ static void pass_add(struct pass *pass, const struct sched_pick *pick, struct kv
             .row_limit = (uint32_t)(seq->prompt_count + seq->max_tokens),
             .pages = seq->pages[KV_WHOLE].numbers,
             .window_pages = seq->pages[KV_WINDOW].numbers,
+            .state = seq->pages[KV_STATE].numbers[0],
         };
     }
     must(pick->logits <= pass->logits_max - pass->logit_count);
@@ -99,13 +104,15 @@ static enum status pass_layers(const struct pass *pass, struct step *step, struc
 
 enum status pass_run(struct pass *pass, const struct sched *sched, struct kv *kv, struct step *step,
                      struct error *err) {
-    pass->tokens = pass->logit_count = 0;
+    pass->tokens = pass->run_count = pass->logit_count = 0;
     for (size_t i = 0; i < sched->pick_count; i++)
         pass_add(pass, &sched->picks[i], kv);
     step->kv_layers = kv->layers;
     step->tokens = pass->tokens;
     step->ids = pass->ids;
     step->kv_tokens = pass->kv_tokens;
+    step->runs = pass->runs;
+    step->run_count = pass->run_count;
     step->logit_columns = pass->logit_columns;
     step->logit_count = pass->logit_count;
     enum status status = pass_layers(pass, step, err);

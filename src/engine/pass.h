@@ -9,6 +9,8 @@
 struct pass {
     uint32_t *ids; /* [pass_tokens] */
     struct kv_token *kv_tokens;
+    struct kv_run *runs; /* [pass_tokens], one for each pick */
+    size_t run_count;
     uint32_t *logit_columns; /* [logits_max] */
     uint32_t *best;          /* argmax of each column of logits */
     float *scores;           /* of columns that score a token, its log probability */

@@ -362,8 +362,8 @@ static void suspend_last(struct sched *sched, struct kv *kv) {
 /* Tokens of the row, at most `count`, for which pages are there. */
 static size_t count_with_pages(const struct seq *seq, const struct kv *kv, size_t count) {
     for (int group = 0; group < KV_GROUPS; group++) {
-        if (kv->pools[group].page_bytes == 0)
-            continue;
+        if (group == KV_STATE || kv->pools[group].page_bytes == 0)
+            continue; /* there is a state for every row */
         size_t pages = seq->pages[group].count + kv_free(kv, (enum kv_group)group);
         size_t end = pages * SL_PAGE_TOKENS;
         count = smaller(count, end > seq->computed ? end - seq->computed : 0);

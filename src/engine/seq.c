@@ -18,7 +18,8 @@ static enum status fill(struct seq *seq, const struct seq_request *request, stru
     seq->pages[KV_WHOLE].numbers = numbers;
     if (!seq->tokens || !numbers)
         return error_memory(err, room, "the tokens of a row");
-    seq->pages[KV_WINDOW].numbers = numbers + seq->pages_cap;
+    for (size_t group = 0; group < KV_GROUPS; group++)
+        seq->pages[group].numbers = numbers + group * seq->pages_cap;
     memcpy(seq->tokens, request->prompt, request->prompt_count * sizeof *seq->tokens);
     for (size_t i = 0; i < request->answer_count; i++)
         seq->tokens[request->prompt_count + i] = request->answer[i];
@@ -108,9 +109,10 @@ bool seq_take_pages(struct seq *seq, struct kv *kv, size_t end) {
     must(needed <= seq->pages_cap);
     for (int group = 0; group < KV_GROUPS; group++) {
         struct seq_pages *pages = &seq->pages[group];
+        size_t count = group == KV_STATE ? 1 : needed;
         if (kv->pools[group].page_bytes == 0)
             continue;
-        for (; pages->count < needed; pages->count++)
+        for (; pages->count < count; pages->count++)
             if (!kv_take(kv, (enum kv_group)group, &pages->numbers[pages->count]))
                 return false;
     }

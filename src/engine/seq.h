@@ -14,7 +14,8 @@
 
 enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH };
 
-/* Page numbers of a row in one group; those of [first, count) are held, earlier ones are gone. */
+/* Page numbers of a row in one group (of KV_STATE one); those of [first, count) are held, earlier
+ * ones are gone. */
 struct seq_pages {
     uint32_t *numbers; /* [pages_cap] */
     size_t first, count;

@@ -4,78 +4,13 @@
  * hold. */
 #include "job/job_run.h"
 
-#include <string.h>
-
 static uint64_t length_of(const struct job_row *looked) {
     return (uint64_t)looked->prompt_tokens + looked->max_tokens;
 }
 
-void run_live_free(struct run *run, struct live *live) {
-    if (live == NULL)
-        return;
+void run_leave(struct run *run, struct live *live) {
     run->live[live->place] = NULL;
-    stop_release(&live->stop);
-    row_release(&live->row);
-    mem_free(live);
-}
-
-static bool copy_str(struct arena *arena, struct str from, struct str *to) {
-    char *copy = arena_take(arena, from.len);
-    if (copy == NULL)
-        return false;
-    memcpy(copy, from.data, from.len);
-    *to = (struct str){copy, from.len};
-    return true;
-}
-
-/* The choices of a row that is scored, as far as its result shows them. */
-static bool copy_choices(struct live *live, const struct row *row) {
-    if (row->choice_count == 0)
-        return true;
-    struct str *copies = arena_array(&live->row.arena, row->choice_count, sizeof *copies);
-    live->choices = arena_array(&live->row.arena, row->choice_count, sizeof *live->choices);
-    if (copies == NULL || live->choices == NULL)
-        return false;
-    for (size_t i = 0; i < row->choice_count; i++) {
-        live->choices[i] = (struct live_choice){.live = live};
-        copies[i] = (struct str){0};
-        if (row->form == ROW_CHOICES && !copy_str(&live->row.arena, row->choices[i], &copies[i]))
-            return false;
-    }
-    live->row.choices = copies;
-    return true;
-}
-
-/* Keeps of the loaded row what the result needs, in memory of its own; NULL when memory is out. */
-static struct live *live_new(struct run *run, size_t index) {
-    const struct row *row = &run->slot.row;
-    struct live *live = mem_new(1, sizeof *live);
-    if (live == NULL)
-        return NULL;
-    while (run->live[live->place] != NULL)
-        live->place++;
-    must(live->place < run->plan->batch);
-    run->live[live->place] = live;
-    live->index = index;
-    live->prompt_tokens = run->slot.look.row_tokens;
-    live->max_tokens = run->slot.look.max_tokens;
-    live->choices_left = row->choice_count;
-    live->row = *row;
-    arena_init(&live->row.arena);
-    live->row.prompt = (struct str){0};
-    live->row.prompt_ids = NULL;
-    live->row.choices = NULL;
-    live->row.messages = live->row.tools = live->row.kwargs = NULL;
-    bool has_copied = copy_str(&live->row.arena, row->id_json, &live->row.id_json);
-    for (size_t i = 0; i < row->stop_count; i++)
-        has_copied = has_copied && copy_str(&live->row.arena, row->stops[i], &live->row.stops[i]);
-    has_copied = has_copied && copy_choices(live, row);
-    size_t stops = run->job->model->tokenizer != NULL ? row->stop_count : 0;
-    stop_init(&live->stop, run->job->model->tokenizer, live->row.stops, stops, row->skips_special);
-    if (has_copied)
-        return live;
-    run_live_free(run, live);
-    return NULL;
+    live_free(live);
 }
 
 /* Whether a row can go on from what the journal has of it: the same job has written it. */
@@ -121,9 +56,13 @@ static enum status open_row(struct run *run, size_t index, struct error *err) {
         run->slot.look.max_tokens != looked->max_tokens || run->slot.look.parts != looked->parts ||
         run->slot.look.row_tokens != looked->row_tokens)
         return run_changed(run, index, err);
-    struct live *live = live_new(run, index);
+    struct live *live = live_new(&run->slot, run->job->model->tokenizer, index);
     if (live == NULL)
         return error_memory(err, sizeof *live, "a row");
+    while (run->live[live->place] != NULL)
+        live->place++;
+    must(live->place < run->plan->batch);
+    run->live[live->place] = live;
     run->open = live;
     run->open_next = 0;
     return SL_OK;

@@ -69,7 +69,7 @@ uint32_t job_shared_tokens(const struct job_row *looked) {
 
 void job_count(struct job *job) {
     struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
-    totals.count = 0;
+    totals.count = totals.certain_rows = 0;
     totals.lines = job->rows.count;
     totals.prompt_tokens = totals.shared_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
     totals.pages = totals.window_pages = totals.scored_tokens = 0;
@@ -81,6 +81,7 @@ void job_count(struct job *job) {
         if (prompt == 0)
             continue;
         totals.count += parts;
+        totals.certain_rows += parts * looked->ignores_eos;
         totals.prompt_tokens += looked->row_tokens;
         totals.shared_tokens += looked->shared_tokens + shared_by_parts(job, looked);
         totals.answer_tokens += parts * answer;

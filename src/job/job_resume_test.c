@@ -213,7 +213,17 @@ struct manner {
     const char *engine;
     int64_t threads;
     bool groups_passes;
+    bool goes_on; /* the run that fails is the second: the first was stopped in its middle */
 };
+
+/* A run that is stopped where some rows are done and some have begun. */
+static void stop_in_the_middle(const struct settings *settings) {
+    struct job_outcome outcome;
+    stops_after = 60;
+    assert_int_equal(run_job(settings, &outcome, NULL), SL_ERR_STOPPED);
+    stops_after = 0;
+    assert_true(outcome.rows_done > 0);
+}
 
 /* At each of the first, second, .. calls of a fault point a run fails, until a run meets none:
  * always a clean error and whole lines, and the same command then comes to the same bytes. */
@@ -230,6 +240,8 @@ static void sweep(enum fault_point point, bool is_lasting, const struct manner *
     for (;; nth += is_thorough ? 1 : 1 + nth / 5) {
         struct job_outcome outcome;
         struct error err = {0};
+        if (manner->goes_on)
+            stop_in_the_middle(&settings);
         fault_arm(point, nth, is_lasting);
         enum status status = run_job(&settings, &outcome, &err);
         bool has_met_one = fault_count(point) >= nth;
@@ -249,23 +261,24 @@ static void sweep(enum fault_point point, bool is_lasting, const struct manner *
             break;
     }
     assert_true(met > 0);
-    print_message("%s%s, %s, %d thread%s%s: %llu places\n", faulty[point],
+    print_message("%s%s, %s, %d thread%s%s%s: %llu places\n", faulty[point],
                   is_lasting ? ", lasting" : "", manner->engine, (int)manner->threads,
                   manner->threads > 1 ? "s" : "", manner->groups_passes ? ", grouped" : "",
-                  (unsigned long long)met);
+                  manner->goes_on ? ", going on" : "", (unsigned long long)met);
     groups_passes = false;
     buf_release(&text);
     buf_release(&all);
 }
 
-static const struct manner plain = {"auto", 1, false}, grouped = {"auto", 1, true},
-                           streamed = {"stream", 2, false};
+static const struct manner plain = {"auto", 1, false, false}, grouped = {"auto", 1, true, false},
+                           streamed = {"stream", 2, false, false}, second = {"auto", 1, true, true};
 
 static void failed_writes_and_syncs_lose_nothing(void **state) {
     (void)state;
     sweep(SL_FAULT_WRITE, false, &plain);
     sweep(SL_FAULT_WRITE, true, &plain);
     sweep(SL_FAULT_WRITE, true, &grouped);
+    sweep(SL_FAULT_WRITE, true, &second);
     sweep(SL_FAULT_SYNC, false, &plain);
 }
 
@@ -274,6 +287,7 @@ static void failed_statements_of_the_journal_lose_nothing(void **state) {
     sweep(SL_FAULT_SQL, false, &plain);
     sweep(SL_FAULT_SQL, true, &plain);
     sweep(SL_FAULT_SQL, true, &grouped);
+    sweep(SL_FAULT_SQL, true, &second);
 }
 
 static void failed_reads_and_opens_lose_nothing(void **state) {

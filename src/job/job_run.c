@@ -124,48 +124,6 @@ static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
     return false;
 }
 
-/* How many tokens of an answer begin before the cut of its stop text: into *count. */
-static enum status count_before_cut(const struct stop *stop, const uint32_t *ids, size_t *count,
-                                    struct error *err) {
-    struct buf bytes;
-    enum status status = SL_OK;
-    buf_init(&bytes);
-    size_t begin = 0, kept = 0;
-    while (status == SL_OK && kept < *count && begin < stop->cut) {
-        bool is_silent = stop->skips_special && tokenizer_is_special(stop->tokenizer, ids[kept]);
-        buf_clear(&bytes);
-        if (!is_silent)
-            tokenizer_token_bytes(stop->tokenizer, ids[kept], &bytes);
-        status = buf_status(&bytes, "an answer", err);
-        begin += bytes.len;
-        kept++;
-    }
-    buf_release(&bytes);
-    *count = kept;
-    return status;
-}
-
-static enum status make_text(struct run *run, const struct live *live, struct result *result,
-                             struct error *err) {
-    const struct tokenizer *tokenizer = run->job->model->tokenizer;
-    buf_clear(&run->text);
-    if (live->stop.cut != SIZE_MAX) {
-        TRY(buf_status(&live->stop.bytes, "an answer", err));
-        TRY(count_before_cut(&live->stop, result->ids, &result->count, err));
-        utf8_add_lossy(&run->text, str_cut(buf_str(&live->stop.bytes), 0, live->stop.cut));
-    } else if (tokenizer != NULL) {
-        enum status status = tokenizer_decode(tokenizer, result->ids, result->count,
-                                              live->row.skips_special, &run->text, err);
-        if (status == SL_ERR_ROW) /* a limit, and no fault of the row's */
-            return error_set(err, SL_ERR_ENV, "an answer of %zu tokens cannot be decoded",
-                             result->count);
-        TRY(status);
-    }
-    TRY(buf_status(&run->text, "an answer", err));
-    result->text = buf_str(&run->text);
-    return SL_OK;
-}
-
 /* A choice has its score; after the last one the row has its line. */
 static enum status keep_score(struct run *run, const struct seq *seq, struct error *err) {
     struct live_choice *choice = seq->user;
@@ -184,7 +142,7 @@ static enum status keep_score(struct run *run, const struct seq *seq, struct err
     run->ended.rows_done++;
     run->ended.prompt_tokens += live->prompt_tokens;
     progress_leave(run->progress, live->place, false);
-    run_live_free(run, live);
+    run_leave(run, live);
     return SL_OK;
 }
 
@@ -203,7 +161,8 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
         .logprobs = seq->logprobs,
         .top_logprobs = live->row.top_logprobs,
     };
-    TRY(make_text(run, live, &result, err));
+    buf_clear(&run->text);
+    TRY(live_text(live, run->job->model->tokenizer, &result, &run->text, err));
     buf_clear(&run->line);
     result_line(&run->context, &result, &run->line);
     TRY(buf_status(&run->line, "a result line", err));
@@ -214,7 +173,7 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     progress_leave(run->progress, live->place, seq->finish == FINISH_STOP);
     if (!live->row.ignores_eos)
         lessons_row(&run->lessons, result.count, live->max_tokens);
-    run_live_free(run, live);
+    run_leave(run, live);
     return SL_OK;
 }
 
@@ -286,7 +245,7 @@ static void clear_run(struct run *run) {
     team_free(run->team);
     progress_close(run->progress);
     for (size_t i = 0; run->live != NULL && i < run->plan->batch; i++)
-        run_live_free(run, run->live[i]);
+        live_free(run->live[i]);
     mem_free(run->live);
     mem_free(run->queue.rows);
     job_slot_release(&run->slot);

@@ -4,29 +4,9 @@
 #define SLUICE_JOB_JOB_RUN_H
 
 #include "engine/engine.h"
-#include "job/job.h"
+#include "job/live.h"
 #include "job/progress.h"
-#include "job/result.h"
 #include "plan/learn.h"
-#include "text/stop.h"
-
-/* A choice of a row that is scored, as the engine knows it. */
-struct live_choice {
-    struct live *live;
-    struct score score;
-};
-
-/* A row that is in the engine: of its line only what the result needs. */
-struct live {
-    struct row row; /* id, flags and stop texts alone; the rest is gone */
-    size_t index, place;
-    size_t prompt_tokens, max_tokens;
-    struct stop stop;
-    struct live_choice *choices; /* [row.choice_count] of a row that is scored; else NULL */
-    size_t choices_left;         /* that have no score yet */
-    bool is_recorded; /* tokens of it are in the journal, or will be with the next commit */
-    uint64_t record;  /* the first one that they are in; 0: not committed yet */
-};
 
 /* What the next commit makes done. */
 struct ended {
@@ -60,7 +40,7 @@ struct run {
 
 /* Rows that wait enter as far as they fit: part by part, a row after the other. */
 enum status run_admit(struct run *run, struct error *err);
-void run_live_free(struct run *run, struct live *live); /* accepts NULL */
+void run_leave(struct run *run, struct live *live); /* its place is free again */
 /* Whether the line just loaded reads differently from the first look: its id, its answer or its
  * error would be another one. And the failure that this is. */
 bool run_is_changed(const struct run *run, size_t index);

@@ -24,7 +24,8 @@
 #define APPLICATION_ID 0x736C7563 /* "sluc" */
 #define VERSION 1
 #define TOPS_MAX 20u
-#define LOG_PAGES 1000        /* of 4096 bytes: a longer log is put into the file */
+#define PASSES_MAX ((int64_t)1 << 62) /* of a journal that is opened: there is room for more */
+#define LOG_PAGES 1000                /* of 4096 bytes: a longer log is put into the file */
 #define LOCK_BYTES 0x40000000 /* where SQLite's locks lie in its file: 512 bytes from there */
 
 enum statement { PUT_LINE, PUT_PASS, DROP_PASSES, BEGIN, COMMIT, STATEMENT_COUNT };
@@ -242,8 +243,8 @@ static enum status look(struct journal *journal, bool *is_begun, struct error *e
     TRY(ask(journal, "SELECT coalesce(max(number), 0) FROM result", &lines, err));
     TRY(ask(journal, "SELECT count(*) FROM result", &count, err));
     TRY(ask(journal, "SELECT coalesce(max(number), 0) FROM pass", &passes, err));
-    if (lines != count || passes < 0)
-        return damaged(journal, "lines are missing", err);
+    if (lines != count || passes < 0 || passes > PASSES_MAX)
+        return damaged(journal, "numbers of lines or records are none of ours", err);
     journal->lines = (uint64_t)lines;
     journal->passes = (uint64_t)passes;
     return prepare_all(journal, err);

@@ -311,6 +311,7 @@ static void damaged_contents_are_refused(void **state) {
         "UPDATE pass SET tokens = x'0102'",
         "UPDATE pass SET tokens = x'000000000000000016000000'",
         "UPDATE pass SET tokens = x'00000000000000000300000000000000'",
+        "UPDATE pass SET number = number + 4611686018427387904",
         "DROP TABLE pass",
         "DROP TABLE result",
         "DROP TABLE result; CREATE VIEW result(number, row, is_error, line) AS SELECT 1, 1, 1, 1",

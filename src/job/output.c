@@ -373,14 +373,29 @@ struct output_counts output_counts(const struct output *output) {
 
 /* ---- beginning */
 
+/* A transaction, if none is open. */
+static enum status begin(struct output *output, struct error *err) {
+    if (output->is_in_transaction)
+        return SL_OK;
+    TRY(journal_begin(output->journal, err));
+    output->is_in_transaction = true;
+    buf_clear(&output->lines);
+    output->pending_count = 0;
+    return SL_OK;
+}
+
 static enum status restore_line(void *ctx, const struct journal_line *line, struct error *err) {
     struct output *output = ctx;
     return sink_restore(output->sink, line->line, err);
 }
 
-/* The tokens of rows that have begun, and of no others, as one record. */
+/* The tokens of rows that have begun, and of no others, as one record in place of all others: in
+ * one transaction, for with both the tokens would be there twice. */
 static enum status renew_tokens(struct output *output, struct error *err) {
-    uint64_t record;
+    if (output->counts.rows_begun == 0)
+        return SL_OK;
+    TRY(begin(output, err));
+    TRY(journal_drop_tokens(output->journal, SL_JOURNAL_ALL, err));
     for (size_t i = 0; i < output->counts.rows_begun; i++) {
         const struct begun *begun = &output->begun[i];
         for (size_t t = 0; t < begun->count; t++) {
@@ -393,9 +408,9 @@ static enum status renew_tokens(struct output *output, struct error *err) {
             TRY(output_add_token(output, &token, err));
         }
     }
-    TRY(output_commit(output, &record, err));
-    output->first_record = record;
-    return record > 0 ? output_forget_before(output, record, err) : SL_OK;
+    TRY(output_commit(output, &output->first_record, err));
+    output->forgotten = output->first_record;
+    return SL_OK;
 }
 
 enum status output_begin(struct output *output, const struct fingerprint *fingerprint,
@@ -417,16 +432,6 @@ enum status output_begin(struct output *output, const struct fingerprint *finger
 }
 
 /* ---- a pass */
-
-static enum status begin(struct output *output, struct error *err) {
-    if (output->is_in_transaction)
-        return SL_OK;
-    TRY(journal_begin(output->journal, err));
-    output->is_in_transaction = true;
-    buf_clear(&output->lines);
-    output->pending_count = 0;
-    return SL_OK;
-}
 
 enum status output_add_line(struct output *output, size_t index, bool is_error, struct str line,
                             struct error *err) {
@@ -485,8 +490,7 @@ enum status output_commit(struct output *output, uint64_t *record, struct error 
 
 enum status output_forget_before(struct output *output, uint64_t record, struct error *err) {
     uint64_t none;
-    bool is_worth_it = record >= output->forgotten + FORGET_EVERY || record == output->first_record;
-    if (output->journal == NULL || record <= output->forgotten || !is_worth_it)
+    if (output->journal == NULL || record < output->forgotten + FORGET_EVERY)
         return SL_OK;
     TRY(begin(output, err));
     TRY(journal_drop_tokens(output->journal, record, err));

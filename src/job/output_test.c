@@ -108,15 +108,13 @@ static void begin_job(void) {
     assert_holds("three\none\n");
 }
 
-/* Goes on to the end, which has the lines in order. */
-static void must_go_on(void) {
-    struct fingerprint fingerprint, state;
+/* Looks at what begin_job has left; the job is then ready to begin again. */
+static struct output *must_recall(struct fingerprint *fingerprint, struct fingerprint *state) {
     struct error err = {0};
-    uint64_t record;
-    struct output *output = must_open(&fingerprint, &state);
+    struct output *output = must_open(fingerprint, state);
     assert_true(output_resumes(output));
     assert_false(output_is_complete(output));
-    assert_int_equal(output_check(output, &fingerprint, NULL), SL_OK);
+    assert_int_equal(output_check(output, fingerprint, NULL), SL_OK);
     if (output_load(output, ROWS, &err) != SL_OK)
         fail_msg("%s", err.text);
     assert_int_equal(output_counts(output).rows_done, 2);
@@ -128,6 +126,14 @@ static void must_go_on(void) {
     assert_int_equal(begun->ids[0], 7);
     assert_int_equal(begun->ids[1], 9);
     assert_null(output_find_begun(output, 1)); /* it is done */
+    return output;
+}
+
+/* Goes on to the end, which has the lines in order. */
+static void must_go_on(void) {
+    struct fingerprint fingerprint, state;
+    uint64_t record;
+    struct output *output = must_recall(&fingerprint, &state);
     assert_int_equal(output_begin(output, &fingerprint, &state, ROWS, NULL), SL_OK);
     assert_holds("three\none\n");
     add_line(output, 2);
@@ -247,8 +253,34 @@ static void tokens_of_finished_rows_are_forgotten(void **state) {
     remove_all();
 }
 
+/* Whatever statement, write or sync of the journal is the last that a run has come to, when it goes
+ * on with rows that have begun: their tokens are there once, as must_recall looks for them. */
+static void a_run_that_ends_while_it_takes_over_tokens_leaves_them_once(void **state) {
+    (void)state;
+    static const enum fault_point points[] = {SL_FAULT_SQL, SL_FAULT_WRITE, SL_FAULT_SYNC};
+    for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
+        bool has_met = true;
+        uint64_t nth = 1;
+        begin_job();
+        for (; has_met; nth++) {
+            struct fingerprint fingerprint, own;
+            struct output *output = must_recall(&fingerprint, &own);
+            fault_arm(points[i], nth, true);
+            enum status status = output_begin(output, &fingerprint, &own, ROWS, NULL);
+            has_met = fault_count(points[i]) >= nth;
+            close_all(output, &fingerprint, &own);
+            fault_arm(points[i], 0, false);
+            assert_int_equal(status, has_met ? SL_ERR_ENV : SL_OK);
+        }
+        assert_true(nth > 2);
+        must_go_on();
+    }
+    remove_all();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_that_ends_while_it_takes_over_tokens_leaves_them_once),
         cmocka_unit_test(a_job_goes_on_and_is_complete_then),
         cmocka_unit_test(whatever_a_crash_leaves_of_the_results_is_repaired),
         cmocka_unit_test(results_of_something_else_are_refused_and_stay),

@@ -17,7 +17,7 @@
 
 #define LINE_EVERY_SECONDS 0.2
 #define LOG_EVERY_SECONDS 60.0
-#define PASSES_KEPT 65536u /* the median is of the last so many */
+#define PASSES_KEPT 8192u /* the median is of the last so many */
 #define DECODE_PASSES_LEAST 5u
 #define LONG_PASS_SECONDS 1.0 /* one that is shown layer by layer */
 #define ETA_SHARE 100.0       /* of the time, that is spent on an estimate at most */

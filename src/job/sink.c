@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COPY_BYTES ((size_t)256 << 10)
+#define COPY_BYTES ((size_t)64 << 10)
 #define OPEN_TRIES 16 /* another run may replace or remove the file while we open it */
 
 struct place {

@@ -6,11 +6,12 @@
 #include <string.h>
 
 static const struct arch *const archs[] = {
-    &arch_llama,      &arch_mistral,    &arch_qwen2,     &arch_qwen3,   &arch_gemma2,
-    &arch_gemma3,     &arch_phi3,       &arch_olmo2,     &arch_smollm3, &arch_granite,
-    &arch_mixtral,    &arch_qwen2_moe,  &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek,
-    &arch_glm4_moe,   &arch_glm4,       &arch_seed_oss,  &arch_exaone4, &arch_cohere2,
-    &arch_ministral3, &arch_minimax_m2, &arch_llama4,    &arch_gemma4,
+    &arch_llama,      &arch_mistral,     &arch_qwen2,     &arch_qwen3,   &arch_gemma2,
+    &arch_gemma3,     &arch_phi3,        &arch_olmo2,     &arch_smollm3, &arch_granite,
+    &arch_mixtral,    &arch_qwen2_moe,   &arch_qwen3_moe, &arch_gpt_oss, &arch_deepseek,
+    &arch_glm4_moe,   &arch_glm4,        &arch_seed_oss,  &arch_exaone4, &arch_cohere2,
+    &arch_ministral3, &arch_minimax_m2,  &arch_llama4,    &arch_gemma4,  &arch_qwen3_next,
+    &arch_qwen3_5,    &arch_qwen3_5_moe,
 };
 #define ARCH_TABLE_COUNT (sizeof archs / sizeof archs[0])
 
@@ -58,6 +59,8 @@ enum arch_need arch_layer_need(const struct arch *arch, const struct config *con
                     role == ROLE_GATE_BIAS || role == ROLE_UP_BIAS || role == ROLE_DOWN_BIAS;
     if (is_mixture ? is_plain : role_is_mixture(role))
         return ARCH_ABSENT;
+    if (config_is_delta(config, layer) ? role_is_attention(role) : role_is_delta(role))
+        return ARCH_ABSENT;
     struct layer_sizes sizes = config_layer(config, layer);
     bool is_value = role == ROLE_V || role == ROLE_V_BIAS;
     bool is_key = role == ROLE_K || role == ROLE_K_BIAS || role == ROLE_K_NORM;
@@ -99,19 +102,56 @@ static void arch_shape_more(const struct config *config, enum role role, uint64_
     *columns = shapes[role].columns;
 }
 
+/* Of a gated delta network. */
+static void arch_delta_shape(const struct config *config, enum role role, uint64_t *rows,
+                             uint64_t *columns) {
+    const struct delta_shape *shape = &config->delta.shape;
+    uint64_t heads = shape->value_heads, values = heads * shape->value_dim;
+    uint64_t channels = delta_channels(shape), hidden = config->hidden;
+    *columns = hidden;
+    switch (role) {
+    case ROLE_DELTA_QKVZ:
+        *rows = channels + values;
+        break;
+    case ROLE_DELTA_QKV:
+        *rows = channels;
+        break;
+    case ROLE_DELTA_Z:
+        *rows = values;
+        break;
+    case ROLE_DELTA_BA:
+        *rows = 2 * heads;
+        break;
+    case ROLE_DELTA_OUT:
+        *rows = hidden;
+        *columns = values;
+        break;
+    case ROLE_DELTA_TAPS:
+        *rows = channels * shape->kernel;
+        *columns = 0;
+        break;
+    case ROLE_DELTA_NORM:
+        *rows = shape->value_dim;
+        *columns = 0;
+        break;
+    default: /* a value each head */
+        *rows = heads;
+        *columns = role == ROLE_DELTA_B || role == ROLE_DELTA_A ? hidden : 0;
+    }
+}
+
 /* A matrix is [outputs, inputs]; a vector has as many values as the outputs it belongs to. */
-void arch_shape(const struct config *config, uint32_t layer, enum role role, uint64_t *rows,
-                uint64_t *columns) {
+static void arch_plain_shape(const struct config *config, uint32_t layer, enum role role,
+                             uint64_t *rows, uint64_t *columns) {
     const struct layer_sizes sizes = config_layer(config, layer);
     uint64_t query = (uint64_t)config->heads * sizes.head_dim;
     uint64_t key = (uint64_t)sizes.kv_heads * sizes.head_dim;
     uint64_t hidden = config->hidden, inner = sizes.inner;
     const struct mixture *mixture = &config->mixture;
     const struct latent *latent = &config->latent;
-    uint64_t expert = mixture->inner, shared = mixture->shared_inner, value = query;
+    uint64_t expert = mixture->inner, shared = mixture->shared_inner, value;
     uint64_t kv_rank = latent->kv_rank, heads = config->heads;
-    if (kv_rank != 0)
-        value = heads * latent->value;
+    value = kv_rank != 0 ? heads * latent->value : query;
     const struct arch_sizes shapes[ROLE_COUNT] = {
         [ROLE_EMBED] = {config->vocabulary, hidden},
         [ROLE_FINAL_NORM] = {hidden, 0},
@@ -119,7 +159,7 @@ void arch_shape(const struct config *config, uint32_t layer, enum role role, uin
         [ROLE_ROPE_FACTORS] = {config->rope.rotary / 2, 0},
         [ROLE_ROPE_LONG] = {config->rope.rotary / 2, 0},
         [ROLE_ROPE_SHORT] = {config->rope.rotary / 2, 0},
-        [ROLE_Q] = {query, hidden},
+        [ROLE_Q] = {config->has_output_gate ? 2 * query : query, hidden},
         [ROLE_K] = {key, hidden},
         [ROLE_V] = {key, hidden},
         [ROLE_O] = {hidden, value},
@@ -153,7 +193,7 @@ void arch_shape(const struct config *config, uint32_t layer, enum role role, uin
         [ROLE_MLP_POST_NORM] = {hidden, 0},
         [ROLE_Q_NORM] = {config->has_whole_qk_norm ? query : sizes.head_dim, 0},
         [ROLE_K_NORM] = {config->has_whole_qk_norm ? key : sizes.head_dim, 0},
-        [ROLE_Q_BIAS] = {query, 0},
+        [ROLE_Q_BIAS] = {config->has_output_gate ? 2 * query : query, 0},
         [ROLE_K_BIAS] = {key, 0},
         [ROLE_V_BIAS] = {key, 0},
         [ROLE_O_BIAS] = {hidden, 0},
@@ -168,4 +208,12 @@ void arch_shape(const struct config *config, uint32_t layer, enum role role, uin
     }
     *rows = shapes[role].rows;
     *columns = shapes[role].columns;
+}
+
+void arch_shape(const struct config *config, uint32_t layer, enum role role, uint64_t *rows,
+                uint64_t *columns) {
+    if (role_is_delta(role))
+        arch_delta_shape(config, role, rows, columns);
+    else
+        arch_plain_shape(config, layer, role, rows, columns);
 }

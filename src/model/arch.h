@@ -19,7 +19,7 @@ enum arch_need { ARCH_ABSENT, ARCH_OPTIONAL, ARCH_REQUIRED };
  * missing member is refused (rope theta 10000, norm epsilon 1e-6). */
 struct arch_defaults {
     double rope_theta, norm_eps;
-    uint32_t vocabulary, heads, kv_heads, head_dim, context;
+    uint32_t vocabulary, heads, kv_heads, head_dim, context, inner;
     /* Only inside a multimodal config, whose text parts leave out what is as in the class. */
     uint32_t part_layers, part_hidden, part_inner, part_heads, part_kv_heads;
 };
@@ -88,6 +88,7 @@ extern const struct arch arch_mixtral, arch_qwen2_moe, arch_qwen3_moe, arch_gpt_
 extern const struct arch arch_deepseek, arch_glm4_moe;
 extern const struct arch arch_minimax_m2, arch_llama4, arch_gemma4;
 extern const struct arch arch_glm4, arch_seed_oss, arch_exaone4, arch_cohere2, arch_ministral3;
+extern const struct arch arch_qwen3_next, arch_qwen3_5, arch_qwen3_5_moe;
 const struct arch *arch_from_hf(struct str model_type); /* NULL when unknown */
 const struct arch *arch_from_gguf(struct str name);     /* NULL when unknown */
 /* Whether the family understands a member of the readers' lists. */

@@ -10,7 +10,7 @@ const enum role arch_common_attend_order[] = {ROLE_Q, ROLE_K, ROLE_V, ROLE_O, RO
 const enum role arch_common_mlp_order[] = {ROLE_GATE, ROLE_UP, ROLE_DOWN, ROLE_COUNT};
 
 enum arch_need arch_common_need(const struct config *config, enum role role) {
-    if (role_is_mixture(role))
+    if (role_is_mixture(role) || role_is_delta(role))
         return ARCH_ABSENT;
     switch (role) {
     case ROLE_HEAD: /* absent: tied to the embedding */
@@ -142,12 +142,30 @@ static void common_rotate(struct step *step, uint32_t layer) {
                                      config->norm_eps, both[i]);
 }
 
+/* step->q; where each head's gate lies behind it, that into step->attend_gate. */
+static enum status common_queries(struct step *step, uint32_t layer, const struct act *x,
+                                  struct error *err) {
+    const struct config *config = step->config;
+    struct backend *backend = step->backend;
+    size_t size = config->head_dim;
+    if (!config->has_output_gate)
+        return arch_common_project(step, layer, ROLE_Q, x, &step->q, err);
+    TRY(arch_common_project(step, layer, ROLE_Q, x, &step->gated_q, err));
+    for (size_t head = 0; head < config->heads; head++) {
+        struct feature_range range = {2 * head * size, 1, head * size, size};
+        backend->ops->copy(backend, &step->gated_q, &range, &step->q);
+        range.from += size;
+        backend->ops->copy(backend, &step->gated_q, &range, &step->attend_gate);
+    }
+    return SL_OK;
+}
+
 enum status arch_common_attend(struct step *step, uint32_t layer, struct error *err) {
     const struct config *config = step->config;
     struct backend *backend = step->backend;
     const struct backend_ops *ops = backend->ops;
     const struct act *x = arch_common_input(step, layer, ROLE_ATTEND_NORM);
-    TRY(arch_common_project(step, layer, ROLE_Q, x, &step->q, err));
+    TRY(common_queries(step, layer, x, err));
     TRY(arch_common_project(step, layer, ROLE_K, x, &step->k, err));
     TRY(arch_common_project(step, layer, ROLE_V, x, &step->v, err));
     common_head_norm(step, layer, ROLE_Q_NORM, &step->q);
@@ -167,6 +185,8 @@ enum status arch_common_attend(struct step *step, uint32_t layer, struct error *
         .sinks = step_vector(step, layer, ROLE_SINKS),
     };
     ops->attention(backend, &args, &step->q, &step->a);
+    if (config->has_output_gate)
+        ops->sigmoid_mul(backend, &step->attend_gate, &step->a);
     TRY(arch_common_project(step, layer, ROLE_O, &step->a, &step->y, err));
     arch_common_add(step, layer, ROLE_ATTEND_POST_NORM);
     return SL_OK;

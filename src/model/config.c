@@ -247,6 +247,34 @@ static uint32_t config_head_dim(const struct config *config, bool is_windowed) {
     return config->head_dim;
 }
 
+enum status config_check_delta(const struct config *config, const char *name, struct error *err) {
+    const struct delta_shape *shape = &config->delta.shape;
+    bool has_attention = shape->key_heads == 0;
+    if (shape->key_heads == 0)
+        return SL_OK;
+    TRY(config_limit(name, "the size of a linear layer's key heads", shape->key_dim,
+                     SL_DELTA_DIM_MAX, err));
+    TRY(config_limit(name, "the size of a linear layer's value heads", shape->value_dim,
+                     SL_DELTA_DIM_MAX, err));
+    TRY(config_limit(name, "the kernel of a linear layer's convolution", shape->kernel,
+                     SL_DELTA_KERNEL_MAX, err));
+    TRY(config_limit(name, "the channels of a linear layer",
+                     2 * (uint64_t)shape->key_heads * shape->key_dim +
+                         2 * (uint64_t)shape->value_heads * shape->value_dim,
+                     SL_FEATURES_MAX, err));
+    if (shape->value_heads % shape->key_heads != 0 || shape->value_heads < shape->key_heads)
+        return error_set(err, SL_ERR_ENV,
+                         "%s: %u value heads of a linear layer cannot be shared out over %u key "
+                         "heads",
+                         name, shape->value_heads, shape->key_heads);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        has_attention = has_attention || !config->delta.is_here[layer];
+    if (!has_attention)
+        return error_set(err, SL_ERR_ENV, "%s: no layer has attention, which is not supported",
+                         name);
+    return SL_OK;
+}
+
 enum status config_check(struct config *config, const char *name, struct error *err) {
     TRY(config_limit(name, "the number of layers", config->layers, SL_LAYERS_MAX, err));
     TRY(config_limit(name, "the hidden size", config->hidden, SL_FEATURES_MAX, err));
@@ -278,6 +306,7 @@ enum status config_check(struct config *config, const char *name, struct error *
     }
     TRY(config_limit(name, "heads x head_dim", (uint64_t)config->heads * config->head_dim,
                      SL_FEATURES_MAX, err));
+    TRY(config_check_delta(config, name, err));
     if (!(config->norm_eps > 0.0f && config->norm_eps < 1.0f))
         return error_set(err, SL_ERR_ENV, "%s: the epsilon of the norms is %g, must be in (0, 1)",
                          name, (double)config->norm_eps);

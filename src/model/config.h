@@ -4,6 +4,7 @@
 #ifndef SLUICE_MODEL_CONFIG_H
 #define SLUICE_MODEL_CONFIG_H
 
+#include "backend/backend.h"
 #include "base/json.h"
 #include "model/role.h"
 #include "weights/matrix.h"
@@ -103,6 +104,14 @@ struct latent {
     float norm_eps;             /* of the norms of what is compressed */
 };
 
+/* Gated delta networks (Yang et al. 2024) in place of attention in some layers: what a row leaves
+ * there is a state of one size, however long it is. */
+struct delta {
+    struct delta_shape shape; /* key_heads 0: the model has none */
+    bool *is_here;            /* [layers], in the config's arena */
+    bool has_log_rate;        /* the file has the logarithm of minus the rate */
+};
+
 /* What the config says about how weights are stored (config_quant.c): hints, for shapes decide. */
 struct quantisation_entry {
     struct matrix_hint hint;
@@ -150,6 +159,9 @@ struct config {
     bool declares_output_bias;                       /* of families that say it apart */
     struct mixture mixture;
     struct latent latent;
+    struct delta delta;
+    bool has_output_gate; /* q_proj has a gate behind each head: attention's output is multiplied
+                             with its sigmoid */
     struct quantisation quantisation;
     bool samples; /* generation_config suggests sampling: said in the plan; next three then */
     double temperature, top_p;
@@ -188,11 +200,16 @@ static inline bool config_is_windowed(const struct config *config, uint32_t laye
 }
 /* The largest of all layers, for memory; kv_layer means nothing there. */
 struct layer_sizes config_largest(const struct config *config);
+/* Whether a layer keeps a state instead of keys and values. */
+static inline bool config_is_delta(const struct config *config, uint32_t layer) {
+    return config->delta.shape.key_heads > 0 && config->delta.is_here[layer];
+}
 
 /* For the two readers: limits of every size and what must divide what; fills head_dim and rotary
  * where they are still 0. */
 enum status config_check(struct config *config, const char *name, struct error *err);
 enum status config_check_mixture(const struct config *config, const char *name, struct error *err);
+enum status config_check_delta(const struct config *config, const char *name, struct error *err);
 /* A whole number of config.json; absent or null gives fallback, or is refused when that is 0. */
 enum status config_size(const struct json *config, const char *member, uint32_t fallback,
                         const char *name, uint32_t *out, struct error *err);

@@ -158,7 +158,9 @@ static enum status config_sizes(const struct json *config, const struct arch_def
                     &out->heads, err));
     TRY(config_size(config, "num_key_value_heads", kv_heads != 0 ? kv_heads : out->heads, name,
                     &out->kv_heads, err));
-    TRY(config_size(config, "intermediate_size", defaults->part_inner, name, &out->inner, err));
+    TRY(config_size(config, "intermediate_size",
+                    defaults->inner != 0 ? defaults->inner : defaults->part_inner, name,
+                    &out->inner, err));
     TRY(config_size(config, "vocab_size", defaults->vocabulary, name, &out->vocabulary, err));
     TRY(config_size(config, "max_position_embeddings", defaults->context, name, &out->context,
                     err));

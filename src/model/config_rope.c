@@ -37,6 +37,16 @@ struct rope_reader {
     struct config *out;
 };
 
+/* A member of a list that families understand or do not (arch.settings): how three kinds of
+ * positions share the pairs, which are all the same in text. */
+static bool rope_is_setting(const struct arch *arch, struct str member) {
+    static const char *const special[] = {"mrope_section", "mrope_interleaved", NULL};
+    for (const char *const *word = special; *word != NULL; word++)
+        if (str_is(member, *word) && arch_has_setting(arch, *word))
+            return true;
+    return false;
+}
+
 /* Members that are understood, or change nothing for these types. */
 static enum status rope_check_members(const struct rope_reader *reader, const struct json *rope,
                                       enum rope_kind kind, struct error *err) {
@@ -72,6 +82,7 @@ static enum status rope_check_members(const struct rope_reader *reader, const st
         if (str_is(member->name, "llama_4_scaling_beta") || /* the family reads it */
             str_is(member->name, "max_position_embeddings"))
             is_known |= arch_has_setting(reader->arch, "llama_4_scaling_beta");
+        is_known = is_known || rope_is_setting(reader->arch, member->name);
         if (!is_known)
             return error_set(err, SL_ERR_ENV, "%s: rope member %.*s is not supported", reader->name,
                              STR_ARG(member->name));

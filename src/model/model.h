@@ -29,6 +29,7 @@ struct model {
     const struct matrix **matrices; /* the same for matrices, in arena; of a stack the first */
     const struct matrix **experts;  /* [layers x experts x ROLE_EXPERT_COUNT]: those that have
                                        tensors of their own; NULL: stacks in tensors, or none */
+    size_t other_tensors; /* of the other parts of a multimodal model, which are not used */
     bool has_own_head;
 
     struct tokenizer *tokenizer;    /* NULL: none that can be used (never after MODEL_TEXT); rows of

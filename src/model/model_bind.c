@@ -1,14 +1,11 @@
 /* Finds the tensor of every role by its published name and checks its shape against the config:
  * what disagrees is refused with both shapes, what is missing is named, what nothing uses is told
- * in one warning. Decides about the output head (CASES 31). Reads no weights but the few rows that
- * tell a head from a copy of the embedding. */
+ * in one warning. Reads no weights. */
 #include "base/log.h"
 #include "model/model_files.h"
 #include "weights/provider.h"
 
 #include <string.h>
-
-#define COMPARED_ROWS 64u /* of an output head and the embedding it is declared tied to */
 
 struct binder {
     struct model *model;
@@ -80,7 +77,14 @@ struct slice {
     uint64_t first, rows, total;
 };
 
-static struct slice binder_slice(const struct binder *binder, uint32_t layer, enum role role) {
+/* Gate and up of each expert may lie in one tensor, which its name says. */
+static bool binder_is_joint(struct str name) {
+    return str_ends(name, STR("experts.gate_up_proj")) ||
+           str_ends(name, STR("ffn_gate_up_exps.weight"));
+}
+
+static struct slice binder_slice(const struct binder *binder, uint32_t layer, enum role role,
+                                 const struct tensor *tensor) {
     const struct arch *arch = binder->model->arch;
     const struct arch_name *own = binder_own_name(binder, role);
     struct slice slice = {0};
@@ -96,6 +100,10 @@ static struct slice binder_slice(const struct binder *binder, uint32_t layer, en
     }
     if (slice.total == 0)
         slice.total = slice.rows;
+    if ((role == ROLE_EXPERT_GATE || role == ROLE_EXPERT_UP) && binder_is_joint(tensor->name)) {
+        slice.total = 2 * slice.rows;
+        slice.first = role == ROLE_EXPERT_UP ? slice.rows : 0;
+    }
     return slice;
 }
 
@@ -131,10 +139,16 @@ static uint64_t tensor_rows(const struct tensor *tensor) {
     return rows;
 }
 
+static uint64_t tensor_values(const struct tensor *tensor) {
+    return tensor->dims == 0 ? 0 : tensor_rows(tensor) * tensor->shape[tensor->dims - 1];
+}
+
 /* A stack may come with its experts, or heads, as a dimension of their own; one row as a vector. */
 static bool binder_has_shape(const struct tensor *tensor, const struct binder_what *what,
                              uint64_t rows, uint64_t columns) {
     bool is_stack = what->stack != 0 || what->role == ROLE_K_B || what->role == ROLE_V_B;
+    if (columns == 0 && role_get(what->role)->is_flat)
+        return tensor_values(tensor) == rows;
     if (columns == 0)
         return tensor->dims == 1 && tensor->shape[0] == rows;
     if (tensor->dims == 1)
@@ -151,7 +165,7 @@ static enum status binder_check_shape(struct binder *binder, const struct tensor
     enum role role = what->role;
     uint32_t layer = binder_layer(what);
     arch_shape(&binder->model->config, layer, role, &rows, &columns);
-    rows = binder_slice(binder, layer, role).total;
+    rows = binder_slice(binder, layer, role, tensor).total;
     if (what->stack != 0)
         rows *= what->stack;
     uint64_t expected[2] = {rows, columns};
@@ -198,7 +212,7 @@ static enum status binder_matrix(struct binder *binder, const struct binder_what
                                  struct error *err) {
     struct model *model = binder->model;
     uint32_t layer = binder_layer(what);
-    struct slice slice = binder_slice(binder, layer, what->role);
+    struct slice slice = binder_slice(binder, layer, what->role, numbers);
     struct str name = binder_stem(numbers->name, "_blocks");
     const struct quantisation_entry *entry =
         config_module(&model->config, binder_stem(name, ".weight"));
@@ -374,6 +388,10 @@ static enum status binder_check_forms(struct binder *binder, uint32_t layer, str
         {ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN},
         {ROLE_KV_B, ROLE_K_B},
         {ROLE_KV_B, ROLE_V_B},
+        {ROLE_DELTA_QKVZ, ROLE_DELTA_QKV},
+        {ROLE_DELTA_QKVZ, ROLE_DELTA_Z},
+        {ROLE_DELTA_BA, ROLE_DELTA_B},
+        {ROLE_DELTA_BA, ROLE_DELTA_A},
     };
     const struct model *model = binder->model;
     struct layout_item one, other;
@@ -398,55 +416,10 @@ static enum status binder_check_choices(struct binder *binder, struct error *err
         TRY(binder_either(binder, layer, ROLE_EXPERT_DOWN_IN, ROLE_EXPERT_DOWN, err));
         TRY(binder_either(binder, layer, ROLE_KV_B, ROLE_K_B, err));
         TRY(binder_either(binder, layer, ROLE_KV_B, ROLE_V_B, err));
-    }
-    return SL_OK;
-}
-
-/* Whether rows of head and embedding that lie evenly over both hold the same bytes. */
-static enum status binder_same_rows(const struct model *model, const struct matrix *head,
-                                    const struct matrix *embed, bool *is_same, struct error *err) {
-    *is_same = false;
-    size_t row_bytes = matrix_gather_row_bytes(head), bytes;
-    if (head->dtype != embed->dtype || row_bytes != matrix_gather_row_bytes(embed))
-        return SL_OK;
-    uint32_t rows = model->config.vocabulary;
-    uint32_t count = rows < COMPARED_ROWS ? rows : COMPARED_ROWS;
-    uint8_t *both = size_mul(row_bytes, 2, &bytes) ? mem_new(bytes, 1) : NULL;
-    if (both == NULL)
-        return error_memory(err, 2 * row_bytes, "two rows of the output head");
-    enum status status = SL_OK;
-    *is_same = true;
-    for (uint32_t i = 0; i < count && status == SL_OK && *is_same; i++) {
-        uint32_t row = (uint32_t)((uint64_t)i * rows / count);
-        struct view view;
-        status = matrix_gather(&model->index, head, &row, 1, both, &view, err);
-        if (status == SL_OK)
-            status = matrix_gather(&model->index, embed, &row, 1, both + row_bytes, &view, err);
-        *is_same = status == SL_OK && memcmp(both, both + row_bytes, row_bytes) == 0;
-    }
-    mem_free(both);
-    return status;
-}
-
-/* A head in the file is used, declared tied or not: if it is a copy of the embedding nothing
- * changes, and if it differs the declaration is wrong. */
-static enum status binder_head(struct binder *binder, struct error *err) {
-    struct model *model = binder->model;
-    const struct matrix *head = model->matrices[ROLE_HEAD];
-    model->has_own_head = head != NULL;
-    if (!binder->is_folder)
-        return SL_OK; /* GGUF declares nothing: no output.weight means tied */
-    if (head == NULL && !model->config.ties_embeddings)
-        log_warning("%s: there is no lm_head.weight although the config does not tie it to the "
-                    "embedding; the embedding is used",
-                    model->path);
-    if (head != NULL && model->config.ties_embeddings) {
-        bool is_same = false;
-        TRY(binder_same_rows(model, head, model->matrices[ROLE_EMBED], &is_same, err));
-        if (!is_same)
-            log_warning("%s: lm_head.weight differs from the embedding although the config ties "
-                        "them; lm_head.weight is used",
-                        model->path);
+        TRY(binder_either(binder, layer, ROLE_DELTA_QKVZ, ROLE_DELTA_QKV, err));
+        TRY(binder_either(binder, layer, ROLE_DELTA_QKVZ, ROLE_DELTA_Z, err));
+        TRY(binder_either(binder, layer, ROLE_DELTA_BA, ROLE_DELTA_B, err));
+        TRY(binder_either(binder, layer, ROLE_DELTA_BA, ROLE_DELTA_A, err));
     }
     return SL_OK;
 }
@@ -479,6 +452,8 @@ static bool binder_is_prediction(const struct binder *binder, struct str name) {
     const struct config *config = &binder->model->config;
     struct str at = binder->is_folder ? STR("layers.") : STR("blk.");
     uint64_t layer = 0;
+    if (binder->is_folder && str_starts(name, STR("mtp."))) /* the Qwens' */
+        return true;
     if (binder->is_folder && str_starts(name, str_from(binder->prefix)))
         name = str_cut(name, strlen(binder->prefix), name.len);
     if (config->predict_layers == 0 || !str_starts(name, at))
@@ -498,8 +473,12 @@ static void binder_warn_unused(const struct binder *binder) {
         struct str name =
             is_read ? index->tensors[i].name : index->unsupported[i - index->count].name;
         if ((is_read && binder->used[i]) || binder_is_harmless(name) ||
-            binder_is_elsewhere(binder, name) || binder_is_prediction(binder, name))
+            binder_is_prediction(binder, name))
             continue;
+        if (binder_is_elsewhere(binder, name)) {
+            binder->model->other_tensors++;
+            continue;
+        }
         if (count++ < 3)
             buf_printf(&names, "%s%.*s", count > 1 ? ", " : "", STR_ARG(name));
     }
@@ -583,7 +562,7 @@ static enum status binder_run(struct binder *binder, struct error *err) {
         for (unsigned role = 0; role < ROLE_COUNT; role++)
             TRY(binder_role(binder, row, (enum role)role, err));
     TRY(binder_check_choices(binder, err));
-    TRY(binder_head(binder, err));
+    TRY(model_bind_head(model, binder->is_folder, err));
     binder_warn_unused(binder);
     return SL_OK;
 }

@@ -23,6 +23,8 @@ enum status model_files_read(struct model *model, struct model_files *files, str
 const char *model_files_path(struct model *model, const char *name);
 
 /* The parts of model_open. Each fills its members of model. */
+/* Whether the model has an output head of its own; its tensors are found already. model_head.c */
+enum status model_bind_head(struct model *model, bool is_folder, struct error *err);
 enum status model_bind(struct model *model, const struct model_files *files, struct error *err);
 enum status model_text_open(struct model *model, const struct model_files *files,
                             struct error *err);

@@ -27,6 +27,14 @@ enum role {
     ROLE_KV_B, /* up to keys and values of each head; or in two stacks: */
     ROLE_K_B,  /* [heads, kv_rank, nope] */
     ROLE_V_B,  /* [heads, value, kv_rank] */
+    /* a gated delta network */
+    ROLE_DELTA_QKVZ, /* for each key head q, k, and v and z of its value heads; or instead: */
+    ROLE_DELTA_QKV,  /* q of all key heads, then k, then v of all value heads */
+    ROLE_DELTA_Z,
+    ROLE_DELTA_BA, /* for each key head b, then a, of its value heads; or instead: */
+    ROLE_DELTA_B,
+    ROLE_DELTA_A,
+    ROLE_DELTA_OUT,
     /* a mixture of experts */
     ROLE_ROUTER,
     ROLE_SHARED_ROUTER, /* one row: how much of the shared expert */
@@ -77,6 +85,10 @@ enum role {
     ROLE_SHARED_POST_NORM,
     ROLE_EXPERTS_NORM,
     ROLE_EXPERTS_POST_NORM,
+    ROLE_DELTA_TAPS, /* [channels, kernel] */
+    ROLE_DELTA_RATE,
+    ROLE_DELTA_BIAS,
+    ROLE_DELTA_NORM,
     ROLE_COUNT,
 };
 #define ROLE_EXPERT_FIRST ROLE_EXPERT_GATE
@@ -92,6 +104,7 @@ struct role_info {
     bool is_per_layer;
     bool is_vector;
     bool is_norm;  /* a vector of weights of a norm */
+    bool is_flat;  /* a vector that may come with several dimensions */
     bool is_whole; /* a matrix that is used in other ways than row by row: it is never cut */
 };
 const struct role_info *role_get(enum role role);
@@ -104,6 +117,14 @@ static inline bool role_is_mixture(enum role role) {
     return (role >= ROLE_ROUTER && role <= ROLE_EXPERT_DOWN_BIAS) || role == ROLE_ROUTER_BIAS ||
            role == ROLE_ROUTER_CORRECTION ||
            (role >= ROLE_ROUTER_SCALE && role <= ROLE_EXPERTS_POST_NORM);
+}
+/* Whether layers without a gated delta network lack it, and those with one. */
+static inline bool role_is_delta(enum role role) {
+    return (role >= ROLE_DELTA_QKVZ && role <= ROLE_DELTA_OUT) ||
+           (role >= ROLE_DELTA_TAPS && role <= ROLE_DELTA_NORM);
+}
+static inline bool role_is_attention(enum role role) {
+    return (role >= ROLE_Q && role <= ROLE_O) || (role >= ROLE_Q_NORM && role <= ROLE_O_BIAS);
 }
 /* The name of a matrix in the layout: experts, layers and roles have 14, 10 and 8 bits. */
 static inline uint32_t role_key(uint32_t layer, uint32_t expert, enum role role) {

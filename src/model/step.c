@@ -20,14 +20,14 @@
 #include "model/rope.h"
 
 #include <math.h>
-#include <stdatomic.h>
+#include <string.h>
 
 /* Activations of a step and their sizes: one row each, so that step_new and step_bytes agree. */
 struct step_act {
     struct act *act;
     size_t features, tokens;
 };
-#define STEP_ACTS 31
+#define STEP_ACTS 38
 #define ACT_SLACK_BYTES 128 /* what act_init takes for the alignment */
 
 static size_t step_window_pairs(const struct config *config) {
@@ -64,6 +64,9 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
     size_t pairs = config->rope.rotary / 2, window_pairs = step_window_pairs(config);
     size_t window_tokens = config->has_window_rope ? tokens : 0, input = config->layer_input;
     bool sums_apart = mixture->count != 0 && mixture->is_normalised;
+    size_t gated = config->has_output_gate ? query : 0;
+    const struct delta_shape *delta = &config->delta.shape;
+    size_t values = (size_t)delta->value_heads * delta->value_dim;
     const struct step_act acts[] = {
         {&step->h, config->hidden, tokens},
         {&step->x, config->hidden, tokens},
@@ -87,6 +90,13 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->low_key, latent->rope, tokens},
         {&step->wide_q, heads * wide, tokens},
         {&step->wide_a, wide != 0 ? heads * latent->kv_rank : 0, tokens},
+        {&step->gated_q, 2 * gated, tokens},
+        {&step->attend_gate, gated, tokens},
+        {&step->delta_in, delta_channels(delta) + values, tokens},
+        {&step->delta_z, values, tokens},
+        {&step->delta_b, 2 * (size_t)delta->value_heads, tokens},
+        {&step->delta_a, delta->value_heads, tokens},
+        {&step->delta_out, values, tokens},
         {&step->part, part, tokens},
         {&step->rope.cosines, pairs, tokens},
         {&step->rope.sines, pairs, tokens},
@@ -133,13 +143,21 @@ static size_t step_place(struct step *step, const struct config *config, size_t 
     return at;
 }
 
+/* A vector may come with several dimensions. */
+static size_t step_vector_count(const struct tensor *tensor) {
+    size_t values = 1;
+    for (uint32_t i = 0; i < tensor->dims; i++)
+        values *= (size_t)tensor->shape[i]; /* model_bind.c has checked the product */
+    return values;
+}
+
 /* Values of all resident vectors. */
 static size_t step_vector_values(const struct model *model) {
     size_t sum = 0;
     size_t count = ((size_t)model->config.layers + 1) * ROLE_COUNT;
     for (size_t i = 0; i < count; i++)
         if (model->vectors[i] != NULL)
-            sum += (size_t)model->vectors[i]->shape[0];
+            sum += step_vector_count(model->vectors[i]);
     return sum;
 }
 
@@ -174,7 +192,8 @@ size_t step_product_features(const struct model *model) {
     struct step step = {0};
     struct step_act acts[STEP_ACTS];
     /* What no product reads may be far wider. */
-    const struct act *const others[] = {&step.logits, &step.wide_q, &step.wide_a, &step.expert_both,
+    const struct act *const others[] = {&step.logits,      &step.wide_q,  &step.wide_a,
+                                        &step.expert_both, &step.gated_q, &step.delta_in,
                                         &step.inputs};
     size_t most = 0;
     step_acts(&step, &model->config, 1, 1, acts);
@@ -192,7 +211,7 @@ size_t step_product_features(const struct model *model) {
 static enum status step_read_vector(const struct model *model, const struct tensor *tensor,
                                     float *values, struct error *err) {
     const struct dtype_info *info = dtype_get(tensor->dtype);
-    size_t count = (size_t)tensor->shape[0];
+    size_t count = step_vector_count(tensor);
     uint8_t *raw = mem_new((size_t)tensor->bytes, 1);
     if (raw == NULL)
         return error_memory(err, (size_t)tensor->bytes, "a vector of weights");
@@ -204,6 +223,32 @@ static enum status step_read_vector(const struct model *model, const struct tens
     return status;
 }
 
+/* The convolution's weights [channels, kernel] as [kernel, channels]. */
+static enum status step_turn_taps(size_t kernel, size_t count, float *values, struct error *err) {
+    size_t channels = count / kernel;
+    float *turned = mem_new(count, sizeof *turned);
+    if (turned == NULL)
+        return error_memory(err, count * sizeof *turned, "the weights of a convolution");
+    for (size_t channel = 0; channel < channels; channel++)
+        for (size_t tap = 0; tap < kernel; tap++)
+            turned[tap * channels + channel] = values[channel * kernel + tap];
+    memcpy(values, turned, count * sizeof *turned);
+    mem_free(turned);
+    return SL_OK;
+}
+
+/* What files hold in another form than is computed with. */
+static enum status step_prepare_vector(const struct config *config, enum role role, size_t count,
+                                       float *values, struct error *err) {
+    if (role == ROLE_DELTA_TAPS)
+        return step_turn_taps(config->delta.shape.kernel, count, values, err);
+    for (size_t i = 0; role_get(role)->is_norm && i < count; i++)
+        values[i] += config->norm_offset;
+    for (size_t i = 0; role == ROLE_DELTA_RATE && config->delta.has_log_rate && i < count; i++)
+        values[i] = -num_exp(values[i]);
+    return SL_OK;
+}
+
 static enum status step_read_vectors(struct step *step, struct error *err) {
     const struct model *model = step->model;
     float *next = step->vector_values;
@@ -212,12 +257,11 @@ static enum status step_read_vectors(struct step *step, struct error *err) {
         const struct tensor *tensor = model->vectors[i];
         if (tensor == NULL)
             continue;
+        size_t values = step_vector_count(tensor);
         TRY(step_read_vector(model, tensor, next, err));
-        if (role_get((enum role)(i % ROLE_COUNT))->is_norm)
-            for (size_t j = 0; j < tensor->shape[0]; j++)
-                next[j] += model->config.norm_offset;
+        TRY(step_prepare_vector(&model->config, (enum role)(i % ROLE_COUNT), values, next, err));
         step->vectors[i] = next;
-        next += tensor->shape[0];
+        next += values;
     }
     return SL_OK;
 }
@@ -450,74 +494,6 @@ const struct rope_table *step_rope(const struct step *step, uint32_t layer) {
         return NULL;
     bool is_windowed = config->is_windowed != NULL && config->is_windowed[layer];
     return config->has_window_rope && is_windowed ? &step->window_rope : &step->rope;
-}
-
-/* Gathering embeddings: items are tiles of 16 tokens; the first failure is kept. */
-struct embed_work {
-    const struct step *step;
-    const struct matrix *matrix;
-    uint8_t *rows; /* row_bytes each */
-    size_t row_bytes;
-    struct view first; /* of the first tile; the others lie behind it in the same way */
-    atomic_flag has_failed;
-    enum status status;
-    struct error *err;
-};
-
-static void step_gather_tile(void *ctx, size_t item, size_t worker) {
-    struct embed_work *work = ctx;
-    const struct step *step = work->step;
-    size_t first = item * SL_LANES, left = step->tokens - first;
-    size_t count = left < SL_LANES ? left : SL_LANES;
-    struct error why;
-    struct view view;
-    (void)worker;
-    enum status status = matrix_gather(&step->model->index, work->matrix, step->ids + first, count,
-                                       work->rows + first * work->row_bytes, &view, &why);
-    if (status == SL_OK && item == 0)
-        work->first = view;
-    if (status == SL_OK || atomic_flag_test_and_set(&work->has_failed))
-        return;
-    work->status = status;
-    if (work->err != NULL)
-        *work->err = why;
-}
-
-/* The rows of work->matrix for this pass's ids, raw. */
-static enum status step_gather_ids(struct step *step, struct embed_work *work, struct view *view) {
-    team_run(step->backend->team, step_gather_tile, work, act_tiles(step->tokens));
-    TRY(work->status);
-    *view = work->first;
-    view->rows = step->tokens;
-    return SL_OK;
-}
-
-enum status step_embed(struct step *step, float scale, struct error *err) {
-    struct embed_work work = {.step = step,
-                              .matrix = model_matrix(step->model, 0, ROLE_EMBED),
-                              .rows = step->embed_rows,
-                              .row_bytes = step->embed_row_bytes,
-                              .has_failed = ATOMIC_FLAG_INIT,
-                              .err = err};
-    struct view rows;
-    TRY(step_gather_ids(step, &work, &rows));
-    step->backend->ops->embed(step->backend, &rows, 0, scale, &step->h);
-    return SL_OK;
-}
-
-enum status step_read_inputs(struct step *step, struct error *err) {
-    struct embed_work work = {.step = step,
-                              .matrix = model_matrix(step->model, 0, ROLE_INPUTS_EMBED),
-                              .rows = step->input_rows,
-                              .row_bytes = step->input_row_bytes,
-                              .has_failed = ATOMIC_FLAG_INIT,
-                              .err = err};
-    return step_gather_ids(step, &work, &step->input_view);
-}
-
-void step_input(struct step *step, uint32_t layer, float scale) {
-    size_t first = (size_t)layer * step->config->layer_input;
-    step->backend->ops->embed(step->backend, &step->input_view, first, scale, &step->input);
 }
 
 /* Passes over the blocks that this pass has no use for, up to `end`. */

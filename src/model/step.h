@@ -31,6 +31,8 @@ struct step {
     size_t tokens;
     const uint32_t *ids;
     const struct kv_token *kv_tokens;
+    const struct kv_run *runs; /* [run_count] all tokens, by row */
+    size_t run_count;
     const uint32_t *logit_columns; /* ascending tokens that need logits */
     size_t logit_count;
 
@@ -49,9 +51,14 @@ struct step {
     struct act expert_both;            /* gate and up alternating [2 x inner]; gpt-oss */
     struct act low_q;                  /* compressed attention: [q_rank] */
     struct act low_kv, low_key;        /* [kv_rank], [rope] */
-    struct act wide_q; /* queries for the compressed keys [heads x (kv_rank + rope)] */
-    struct act wide_a; /* weighted compressed values [heads x kv_rank] */
-    struct act part;   /* of one head, or the rotated parts of all */
+    struct act wide_q;      /* queries for the compressed keys [heads x (kv_rank + rope)] */
+    struct act wide_a;      /* weighted compressed values [heads x kv_rank] */
+    struct act gated_q;     /* [heads x 2 x head_dim]: of each head the query, then its gate */
+    struct act attend_gate; /* [heads x head_dim] */
+    struct act delta_in, delta_z; /* of a gated delta network [channels (+ values)], [values] */
+    struct act delta_b, delta_a;  /* [2 x value heads], [value heads] */
+    struct act delta_out;         /* [values] */
+    struct act part;              /* of one head, or the rotated parts of all */
     struct act
         inputs; /* what tokens bring into each layer: the embeddings' part [layers x input] */
     struct act input, input_gate; /* of one layer [layer_input] */

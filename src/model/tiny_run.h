@@ -15,7 +15,8 @@ struct tiny_run {
     struct team *team;
     struct backend *backend;
     struct step *step;
-    struct slab pool; /* one page of keys and values */
+    struct slab pool;   /* one page of keys and values */
+    struct slab states; /* one of each layer, for those that keep one */
     struct kv_layer layers[TINY_LAYERS];
 };
 
@@ -46,9 +47,14 @@ static inline void tiny_run_keys(struct tiny_run *run) {
                                            layer->shares_values ? 0 : layer->value_dim);
     }
     assert_int_equal(slab_init(&run->pool, at[TINY_LAYERS], &err), SL_OK);
+    size_t state_bytes = delta_state_floats(&config->delta.shape) * sizeof(float);
+    if (config->delta.shape.key_heads > 0)
+        assert_int_equal(slab_init(&run->states, state_bytes * TINY_LAYERS, &err), SL_OK);
     for (uint32_t i = 0; i < TINY_LAYERS; i++) {
-        run->layers[i].base = run->pool.data + at[config_layer(config, i).kv_layer];
-        run->layers[i].page_bytes = at[TINY_LAYERS];
+        bool is_delta = config_is_delta(config, i);
+        run->layers[i].base = is_delta ? run->states.data + i * state_bytes
+                                       : run->pool.data + at[config_layer(config, i).kv_layer];
+        run->layers[i].page_bytes = is_delta ? state_bytes : at[TINY_LAYERS];
     }
 }
 
@@ -74,6 +80,7 @@ static inline void tiny_run_begin(struct tiny_run *run, const struct model *mode
 
 static inline void tiny_run_end(struct tiny_run *run) {
     slab_release(&run->pool);
+    slab_release(&run->states);
     step_free(run->step);
     backend_free(run->backend);
     team_free(run->team);
@@ -113,6 +120,9 @@ static inline void tiny_run_pass(struct tiny_run *run, const uint32_t *ids, size
     }
     step->kv_layers = run->layers;
     step->tokens = step->logit_count = end - first;
+    struct kv_run whole = {0, end - first};
+    step->runs = &whole;
+    step->run_count = 1;
     step->ids = ids + first;
     step->kv_tokens = tokens;
     step->logit_columns = columns;

@@ -106,6 +106,7 @@ static void fill_pages(const struct memory *memory, const struct settings *setti
     uint64_t fixed = memory_total(memory, choice->way, choice->slab_count, &load);
     uint64_t before = memory_work(memory, &choice->load);
     extra = extra > before ? extra - before : 0;
+    extra += memory->state_bytes * (load.batch - choice->load.batch);
     if (fixed >= usable || extra > (usable - fixed) / PLACES_SHARE)
         return;
     uint64_t pages = (usable - fixed) / memory_page_cost(memory);
@@ -150,7 +151,8 @@ void choice_rows(const struct memory *memory, const struct settings *settings, u
             high = middle - 1;
     }
     choice->load = load_for(memory, settings, low, tokens);
-    choice->pins = (struct pins){0};
+    choice->pins = (struct pins){.loose_bytes_max = choice->way->slab_bytes_max,
+                                 .loose_bytes_sum = choice->way->slab_bytes_sum};
     if (low < most)
         choice->batch_reason = "what the memory holds";
     /* Rows may be shorter than expected as well as longer: some more places cost little. */

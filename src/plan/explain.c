@@ -66,7 +66,10 @@ static void add_batch(const struct plan *plan, struct buf *out) {
     else
         buf_add(out, STR("answer"));
     add_many(out, ", ", plan->rows.sequence_tokens / count, "token");
-    buf_add(out, STR(" on average)"));
+    buf_add(out, STR(" on average"));
+    if (plan->state_bytes_per_row > 0)
+        add_amount(out, ", and ", plan->state_bytes_per_row, " of state however long it is");
+    buf_add(out, STR(")"));
     if (plan->batch < plan->rows.count && row_bytes > 0) {
         double rows = (double)plan->kv_bytes / (double)row_bytes;
         buf_printf(out,

@@ -37,6 +37,18 @@ static bool get_average(const void *ctx, size_t index, uint32_t *prompt, uint32_
     return true;
 }
 
+/* Whether rows will enter evenly, as sched.c has them where most go on to their limits. Nobody
+ * knows that of answers before the first have ended: those of the first generation enter at once.
+ */
+static bool are_certain(const struct plan *plan, const struct answers *expected,
+                        bool ignores_drive) {
+    if (plan->rows.certain_rows == plan->rows.count)
+        return true;
+    if (expected == NULL)
+        return !ignores_drive;
+    return 2 * expected->rows[SL_ANSWER_BINS] > answers_count(expected);
+}
+
 static enum status play(const struct plan *plan, const struct answers *expected, bool ignores_drive,
                         struct simulated *out, struct error *err) {
     struct row_lengths alike = {.ctx = &plan->rows, .count = plan->rows.count, .get = get_average};
@@ -44,6 +56,7 @@ static enum status play(const struct plan *plan, const struct answers *expected,
         .rows = plan->rows.lengths.get != NULL ? &plan->rows.lengths : &alike,
         .row_count = plan->rows.count,
         .expected = expected,
+        .is_certain = are_certain(plan, expected, ignores_drive),
         .ignores_drive = ignores_drive,
         .batch = plan->batch,
         .pass_tokens = plan->pass_tokens,

@@ -17,7 +17,7 @@
 
 /* Code and tables of ours and of the libraries that are touched for the first time in a pass, the
  * heap's slack, buffers of files. */
-#define ALLOWANCE_PROCESS ((uint64_t)1 << 20)
+#define ALLOWANCE_PROCESS ((uint64_t)1280 << 10)
 /* The journal: SQLite's cache of pages, its log's index, what it touches of its code. */
 #define ALLOWANCE_JOURNAL ((uint64_t)512 << 10)
 /* Stack and thread data of a worker, and of each reader thread of the ring. */
@@ -27,6 +27,8 @@
 #define ALLOWANCE_ROW ((uint64_t)4 << 10)
 /* A row of the file: place in the input and in the output, counts, order. */
 #define ALLOWANCE_LINE 64u
+/* Of the first three, what a run seldom touches: they are for the most that was seen. */
+#define ALLOWANCE_UNUSED ((uint64_t)640 << 10)
 /* Characters of a result line for an answer token, and for each entry of its logprobs. */
 #define LINE_TOKEN_BYTES 16u
 #define LINE_LOGPROB_BYTES 128u
@@ -124,9 +126,14 @@ enum status memory_init(struct memory *memory, const struct model *model,
     TRY(find_items(&made, settings, err));
     made.page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WHOLE);
     made.window_page_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_WINDOW);
+    made.state_bytes = kv_page_bytes(&model->config, made.kv_dtype, KV_STATE);
     made.window = kv_window(&model->config);
     made.process_bytes += machine_rss_bytes() + ALLOWANCE_PROCESS + ALLOWANCE_JOURNAL +
                           ALLOWANCE_THREAD * (threads + READERS);
+    made.unused_bytes = ALLOWANCE_UNUSED + made.scratch_bytes -
+                        backend_cpu_scratch_used_bytes(threads, step_product_features(model));
+    if (settings->temperature <= 0 && !made.has_logprobs)
+        made.unused_bytes += engine_sampling_bytes(model, threads);
     memory_set_rows(&made, rows);
     *memory = made;
     return SL_OK;
@@ -197,7 +204,29 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
     return memory->base_bytes + memory_weights(way, slab_count) + way->layout_bytes +
            memory->scratch_bytes + memory_work(memory, load) +
            memory->page_bytes * load->page_count +
-           memory->window_page_bytes * load->window_page_count;
+           memory->window_page_bytes * load->window_page_count + memory->state_bytes * load->batch;
+}
+
+/* Pages go out from the first on, and huge pages of the kernel's come whole. */
+static uint64_t touched_pages(uint64_t page_bytes, size_t made, size_t used) {
+    uint64_t all = page_bytes * made, bytes = page_bytes * (used < made ? used : made);
+    bytes = round_up(bytes, SL_SLAB_ALIGN);
+    return bytes < all ? bytes : all;
+}
+
+uint64_t memory_touched(const struct memory *memory, const struct memory_way *way,
+                        uint64_t weights_bytes, const struct memory_load *made,
+                        const struct memory_load *used) {
+    /* The lists of pages are written whole. */
+    struct memory_load work = {.batch = used->batch,
+                               .pass_tokens = used->pass_tokens,
+                               .page_count = made->page_count,
+                               .window_page_count = made->window_page_count};
+    return memory->base_bytes + weights_bytes + way->layout_bytes + memory->scratch_bytes +
+           memory_work(memory, &work) - memory->unused_bytes +
+           touched_pages(memory->page_bytes, made->page_count, used->page_count) +
+           touched_pages(memory->window_page_bytes, made->window_page_count,
+                         used->window_page_count);
 }
 
 uint64_t memory_pages(const struct memory *memory, size_t batch) {

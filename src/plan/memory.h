@@ -2,6 +2,7 @@
  * any thread.
  *
  *   total = base + weights (all, or slabs) + layout + scratch + work(tokens, rows) + KV pages
+ *           + states of rows
  *
  * Nothing here depends on the budget, so a larger one accepts all that a smaller one does. */
 #ifndef SLUICE_PLAN_MEMORY_H
@@ -35,7 +36,9 @@ struct memory {
     uint64_t process_bytes; /* the process now, and what it takes besides the sums here */
     uint64_t base_bytes;    /* the same with what the rows take */
     uint64_t scratch_bytes;
+    uint64_t unused_bytes;                  /* of all these, what a run usually leaves untouched */
     uint64_t page_bytes, window_page_bytes; /* of layers without and with a window; 0: none */
+    uint64_t state_bytes;                   /* of a row in layers that keep a state; 0: none */
     uint32_t window;
     size_t longest_pages;    /* of the longest row */
     uint64_t expected_pages; /* of all rows, as long as they are on average while they are in */
@@ -70,6 +73,11 @@ uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way 
 /* All of it. */
 uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,
                       const struct memory_load *load);
+/* What of it becomes resident when the passes use so much: memory counts once it is touched.
+ * weights_bytes: those in memory, with slabs and pins. */
+uint64_t memory_touched(const struct memory *memory, const struct memory_way *way,
+                        uint64_t weights_bytes, const struct memory_load *made,
+                        const struct memory_load *used);
 /* Sets page counts and window_page_count for rows that have so many pages in all, and for the
  * longest row in any case. pass_tokens is set already. */
 void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load);

@@ -43,6 +43,11 @@ void pins_choose(const struct layout *layout, uint64_t bytes, bool *keeps, struc
     spread(layout, false, bytes, keeps, &pins);
     spread(layout, true, bytes - pins.memory_bytes, keeps, &pins);
     must(pins.memory_bytes <= bytes);
+    for (size_t i = 0; i < layout->block_count; i++) {
+        uint64_t loose = keeps[i] ? 0 : layout->blocks[i].slab_bytes;
+        pins.loose_bytes_sum += loose;
+        pins.loose_bytes_max = loose > pins.loose_bytes_max ? loose : pins.loose_bytes_max;
+    }
     *out = pins;
 }
 

@@ -9,9 +9,10 @@
 #include "plan/memory.h"
 
 struct pins {
-    uint64_t memory_bytes; /* what the kept blocks take: their slab_bytes */
-    uint64_t read_bytes;   /* what a pass need not read, experts not counted */
-    size_t count;          /* blocks */
+    uint64_t memory_bytes;                     /* what the kept blocks take: their slab_bytes */
+    uint64_t read_bytes;                       /* what a pass need not read, experts not counted */
+    size_t count;                              /* blocks */
+    uint64_t loose_bytes_max, loose_bytes_sum; /* of the blocks that are not kept, in memory */
 };
 
 /* keeps: [layout->block_count], set for each block. At most so many bytes of memory are taken. */

@@ -15,6 +15,7 @@
 #include "plan/rates.h"
 #include "plan/record.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,9 +59,12 @@ static void fill_kv(const struct memory *memory, const struct memory_load *load,
     plan->kv_bytes_per_token = (memory->page_bytes + memory->window_page_bytes) / SL_PAGE_TOKENS;
     plan->kv_bytes_per_row =
         (memory->rows->pages + rows - 1) / rows * memory->page_bytes +
-        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes;
-    plan->kv_bytes =
-        memory->page_bytes * load->page_count + memory->window_page_bytes * load->window_page_count;
+        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes +
+        memory->state_bytes;
+    plan->kv_bytes = memory->page_bytes * load->page_count +
+                     memory->window_page_bytes * load->window_page_count +
+                     memory->state_bytes * load->batch;
+    plan->state_bytes_per_row = memory->state_bytes;
     plan->page_count = load->page_count;
     plan->life_pages = larger(memory->expected_pages, 1);
     plan->window_page_count = load->window_page_count;
@@ -91,38 +95,27 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", choice->engine_reason);
 }
 
-/* The allowances of the sum are for the most that was seen; so much of them is seldom used. */
-#define ALLOWANCE_UNUSED ((uint64_t)512 << 10)
-
-/* Full pages of all rows, each that is shared once; the last page of a row is half full. */
-static double kept_pages(const struct plan_rows *rows) {
-    double own = (double)(rows->prompt_tokens - rows->shared_tokens) / SL_PAGE_TOKENS;
-    double parts = (double)rows->count / 2;
-    return own > parts ? own - parts : 0;
-}
-
-/* Memory counts once it is touched: of places, tokens and pages as many as the schedule uses. While
- * rates are assumed, the passes may turn out to have more of them. */
+/* Memory counts once it is touched: of slabs as many as there are blocks for, of places and tokens
+ * as many as the schedule uses, of pages those that rows fill, which stay until they are needed.
+ * While rates are assumed, the passes may turn out to have more of them. */
 static void fill_peak(const struct memory *memory, const struct choice *choice, struct plan *plan) {
-    bool knows = plan->knows_rate && plan->knows_compute;
     const struct simulated *likely = &plan->likely, *crowded = &plan->crowded;
-    struct memory_load load = choice->load;
+    struct memory_load used = choice->load;
+    uint64_t weights = memory_weights(choice->way, choice->slab_count);
     if (memory->rows->count > 0) {
-        load.batch = smaller(load.batch, larger(crowded->rows_in_max, 1));
-        load.pass_tokens = smaller(load.pass_tokens, larger(crowded->pass_tokens_max, 1));
+        double filled = fmax(likely->kv_pages_filled, crowded->kv_pages_max);
+        used.batch = smaller(used.batch, larger(crowded->rows_in_max, 1));
+        used.pass_tokens = smaller(used.pass_tokens, larger(crowded->pass_tokens_max, 1));
+        used.page_count = used.window_page_count = (size_t)ceil(filled);
     }
-    size_t page_count = load.page_count > 0 ? load.page_count : load.window_page_count;
-    double pages = knows ? likely->kv_pages_max : crowded->kv_pages_max;
-    if (memory->scores) /* rows that end leave their full pages to those that begin alike */
-        pages += kept_pages(memory->rows);
-    double share = page_count > 0 ? pages / (double)page_count : 1;
-    uint64_t kv = (uint64_t)((share < 1 ? share : 1) * (double)plan->kv_bytes);
-    kv = (kv + SL_SLAB_ALIGN - 1) / SL_SLAB_ALIGN * SL_SLAB_ALIGN; /* huge pages */
-    kv = kv < plan->kv_bytes ? kv : plan->kv_bytes;
-    uint64_t sum = plan->base_bytes + memory_weights(choice->way, choice->slab_count) +
-                   plan->pinned_bytes + memory_work(memory, &load) + memory->scratch_bytes + kv;
+    if (choice->slab_count > 0) {
+        uint64_t most = choice->pins.loose_bytes_max * choice->slab_count;
+        weights = most < choice->pins.loose_bytes_sum ? most : choice->pins.loose_bytes_sum;
+        weights += choice->pins.memory_bytes;
+    }
+    uint64_t sum = memory_touched(memory, choice->way, weights, &choice->load, &used);
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
-    sum = (uint64_t)((double)(sum - ALLOWANCE_UNUSED) * plan->memory_ratio);
+    sum = (uint64_t)((double)sum * plan->memory_ratio);
     plan->predicted_peak_bytes = sum > peak ? sum : peak;
 }
 

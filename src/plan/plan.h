@@ -32,6 +32,7 @@ struct plan_rows {
     uint64_t load_bytes;        /* that reading the largest row takes; 0: next to nothing */
     size_t special_rows;        /* with special tokens inside their messages' content */
     bool specials_are_text;     /* --content-specials text */
+    size_t certain_rows;        /* that ignore EOS: they go on to their limits */
     size_t cut_rows;            /* whose max_tokens were cut to the context */
     struct row_lengths lengths; /* of each row; get NULL: all count as alike */
 };
@@ -48,15 +49,16 @@ struct plan {
     struct plan_rows rows;
     uint64_t budget_bytes;
     char budget_source[120];
-    uint64_t base_bytes;         /* the process as it is, text layer and all, with an allowance */
-    uint64_t margin_bytes;       /* of the budget, left free: what no sum foresees */
-    uint64_t weights_bytes;      /* of the model */
-    uint64_t resident_bytes;     /* weights kept in memory */
-    uint64_t ring_bytes;         /* slabs */
-    uint64_t activation_bytes;   /* step, engine, scratch */
-    uint64_t kv_bytes_per_token; /* while all layers keep it */
-    uint64_t kv_bytes_per_row;   /* of an average row */
-    uint64_t kv_bytes;
+    uint64_t base_bytes;          /* the process as it is, text layer and all, with an allowance */
+    uint64_t margin_bytes;        /* of the budget, left free: what no sum foresees */
+    uint64_t weights_bytes;       /* of the model */
+    uint64_t resident_bytes;      /* weights kept in memory */
+    uint64_t ring_bytes;          /* slabs */
+    uint64_t activation_bytes;    /* step, engine, scratch */
+    uint64_t kv_bytes_per_token;  /* while all layers keep it */
+    uint64_t kv_bytes_per_row;    /* of an average row */
+    uint64_t state_bytes_per_row; /* part of that: of layers that keep a state */
+    uint64_t kv_bytes;            /* pages, and states */
     uint64_t life_pages;   /* of all rows, as long as they are on average while they are in */
     uint64_t pinned_bytes; /* of blocks that stay in memory beside the ring; plan/pins.h */
     size_t pinned_blocks, block_count;

@@ -41,6 +41,7 @@ void plan_json(const struct plan *plan, const struct model *model, struct buf *o
     add_count(out, "ring_bytes", plan->ring_bytes);
     add_count(out, "activation_bytes", plan->activation_bytes);
     add_count(out, "kv_bytes_per_token", plan->kv_bytes_per_token);
+    add_count(out, "state_bytes_per_row", plan->state_bytes_per_row);
     add_count(out, "kv_bytes", plan->kv_bytes);
     add_count(out, "pinned_bytes", plan->pinned_bytes);
     add_count(out, "batch", plan->batch);

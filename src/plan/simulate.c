@@ -46,10 +46,12 @@ struct play {
     size_t queue_first, queue_count;
     double prompt_left; /* of the first in the queue */
     size_t pages_promised;
+    double credit;          /* of pages x passes, while rows enter evenly */
     double prompts_waiting; /* tokens of the queue */
     double kv_tokens, step;
-    double slack;    /* tokens that are computed in the time of the reads */
-    bool has_waited; /* for the drive, in a pass: only then is the slack known */
+    double end_pages; /* of the rows that are in, when each has all its tokens */
+    double slack;     /* tokens that are computed in the time of the reads */
+    bool has_waited;  /* for the drive, in a pass: only then is the slack known */
     /* what has passed */
     double passes, seconds, admitted_passes, admitted_seconds;
     size_t ended, first_count;
@@ -143,6 +145,33 @@ static double room_of_pass(const struct play *play) {
     return least < most ? least : most;
 }
 
+/* ---- one after the other, as in sched.c */
+
+/* Pages that the row has, summed over its passes. */
+static double life_of(const struct entrant *row) {
+    return row->answer * ((double)row->prompt + row->answer / 2.0 + PAGE_TOKENS / 2) / PAGE_TOKENS;
+}
+
+static bool must_wait(const struct play *play) {
+    const struct simulate_options *options = play->options;
+    size_t in = play->heap_count + play->queue_count;
+    if (!options->is_certain || options->page_count == 0 || play->credit > 0 || in == 0)
+        return false;
+    double rows = play->next.answer * (double)options->page_count / life_of(&play->next);
+    double waiting = (double)options->row_count / (double)play->stride - (double)play->entered;
+    return waiting > 2 * rows;
+}
+
+static void take_credit(struct play *play, const struct entrant *row) {
+    double pages = (double)play->options->page_count;
+    play->credit = (play->credit > -pages ? play->credit : -pages) - life_of(row);
+}
+
+static void give_credit(struct play *play, double passes) {
+    double pages = (double)play->options->page_count, sum = play->credit + passes * pages;
+    play->credit = sum < pages ? sum : pages;
+}
+
 /* ---- rows that are in */
 
 static void heap_push(struct play *play, struct ending ending) {
@@ -180,7 +209,7 @@ static void admit(struct play *play) {
             return;
         bool has_pages = options->page_count == 0 ||
                          play->pages_promised + play->next.pages <= options->page_count;
-        if (in == play->places || (in > 0 && !has_pages))
+        if (in == play->places || (in > 0 && !has_pages) || must_wait(play))
             return;
         if (play->queue_count == 0)
             play->prompt_left = play->next.prompt;
@@ -188,12 +217,16 @@ static void admit(struct play *play) {
         play->pages_promised += play->next.pages;
         play->prompts_waiting += play->next.prompt;
         play->entered++;
+        play->end_pages += ceil((play->next.prompt + play->next.answer - 1) / PAGE_TOKENS);
+        take_credit(play, &play->next);
         take_next(play);
     }
 }
 
 static void end_row(struct play *play, uint32_t tokens, uint32_t pages) {
     play->kv_tokens -= tokens;
+    play->end_pages -= ceil(tokens / PAGE_TOKENS);
+    play->out.kv_pages_filled += floor(tokens / PAGE_TOKENS);
     play->pages_promised -= pages;
     play->ended++;
     if (play->ended == 1)
@@ -218,6 +251,7 @@ static void note_most(struct play *play, double rows, double tokens, double grow
     double pages = (play->kv_tokens + grown) / PAGE_TOKENS + rows / 2;
     double most = (double)play->options->row_pages_max * rows;
     pages = most > 0 && pages > most ? most : pages;
+    pages = pages < play->end_pages ? pages : play->end_pages;
     out->kv_pages_max = pages > out->kv_pages_max ? pages : out->kv_pages_max;
     if ((size_t)rows > out->rows_in_max)
         out->rows_in_max = (size_t)rows;
@@ -249,6 +283,7 @@ static void count_passes(struct play *play, double passes, double tokens, double
         play->admitted_seconds = play->seconds;
     }
     play->kv_tokens += grown;
+    give_credit(play, passes);
 }
 
 /* A pass with prompts in it: decoding rows first, then what has room. */
@@ -297,8 +332,13 @@ static void passes_of_decoding(struct play *play) {
     double steps = play->heap[0].step - play->step;
     double passes = ceil(steps * rows / tokens - 1e-9);
     passes = passes > 1 ? passes : 1;
+    if (play->has_next && must_wait(play)) { /* until the next may enter */
+        double wait = floor(-play->credit / (double)options->page_count) + 1;
+        passes = wait < passes ? wait : passes;
+    }
+    steps = passes * tokens / rows < steps ? passes * tokens / rows : steps;
     count_passes(play, passes, tokens, tokens, steps * rows);
-    play->step = play->heap[0].step;
+    play->step += steps;
     end_rows(play);
 }
 
@@ -325,6 +365,7 @@ static double slack_of(const struct pass_cost *cost) {
 static void sum_up(struct play *play) {
     double more = (double)(play->stride - 1);
     struct simulated *out = &play->out;
+    out->kv_pages_filled *= (double)play->stride;
     out->passes = (uint64_t)(play->passes + more * play->admitted_passes + 0.5);
     out->seconds = play->seconds + more * play->admitted_seconds;
     out->answer_tokens = play->answer_tokens * (double)play->options->row_count /
@@ -345,6 +386,7 @@ enum status simulate(const struct simulate_options *options, struct simulated *o
     size_t played = (options->row_count + play.stride - 1) / play.stride;
     play.places = options->batch < played ? options->batch : played;
     play.slack = options->ignores_drive ? 0 : slack_of(options->cost);
+    play.credit = (double)options->page_count;
     play.first_count = played < SL_FIRST_ROWS ? played : SL_FIRST_ROWS;
     play.heap = mem_new(play.places, sizeof *play.heap);
     play.queue = mem_new(play.places, sizeof *play.queue);

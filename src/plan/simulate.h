@@ -30,6 +30,7 @@ struct simulate_options {
     size_t batch, pass_tokens;
     size_t page_count;    /* of the layers that bound the rows; 0: nothing does */
     size_t row_pages_max; /* a row takes no more, as where all layers have a window; 0: no bound */
+    bool is_certain;      /* all rows go on to their limits: they enter evenly, see sched.c */
     bool ignores_drive;   /* prompts are not held back to the drive's time: the most at once */
     const struct pass_cost *cost;
 };
@@ -44,6 +45,7 @@ struct simulated {
     double answer_tokens;      /* of all rows, as expected */
     size_t rows_in_max, pass_tokens_max; /* of any pass */
     double kv_pages_max;                 /* in use at once */
+    double kv_pages_filled;              /* by all rows: what is full stays until it is needed */
 };
 
 /* SL_ERR_ENV when memory is out. */

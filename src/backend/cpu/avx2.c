@@ -1,5 +1,6 @@
 /* The AVX2 set: its table, and the loops over lanes compiled for it. */
 #include "backend/cpu/avx2.h"
+#include "backend/cpu/delta.h"
 
 #ifdef __x86_64__
 
@@ -33,6 +34,7 @@ const struct cpu_kernels cpu_kernels_avx2 = {
     .few_tokens_max = AVX2_FEW_MAX,
     .few_decoded_max = AVX2_FEW_DECODED_MAX,
     .attend = avx2_attend,
+    .delta = avx2_delta,
     LANES_OPERATIONS,
 };
 

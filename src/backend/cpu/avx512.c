@@ -2,6 +2,7 @@
  * What gains nothing from wider registers is AVX2's: the decoders of formats that need single bytes
  * moved about. */
 #include "backend/cpu/avx512.h"
+#include "backend/cpu/delta.h"
 
 #ifdef __x86_64__
 
@@ -35,6 +36,7 @@ const struct cpu_kernels cpu_kernels_avx512 = {
     .few_tokens_max = AVX512_FEW_MAX,
     .few_decoded_max = AVX512_FEW_DECODED_MAX,
     .attend = avx512_attend,
+    .delta = avx512_delta,
     LANES_OPERATIONS,
 };
 

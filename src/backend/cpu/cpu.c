@@ -2,6 +2,7 @@
  * operations do lies in product.c, attention.c and ops.c (cutting work into items) and in one file
  * or more per instruction set (kernels.h). Refuses kernel sets and instruction sets that are
  * unknown, not in this build, or beyond this processor, by name. */
+#include "backend/cpu/few.h"
 #include "backend/cpu/kernels.h"
 
 #include <string.h>
@@ -78,12 +79,14 @@ static const struct backend_ops ops = {
     .add_bias = cpu_add_bias,
     .silu_mul = cpu_silu_mul,
     .gelu_mul = cpu_gelu_mul,
+    .sigmoid_mul = cpu_sigmoid_mul,
     .scale = cpu_scale,
     .scale_tokens = cpu_scale_tokens,
     .swiglu_clipped = cpu_swiglu_clipped,
     .rope = cpu_rope,
     .kv_write = cpu_kv_write,
     .attention = cpu_attention,
+    .delta = cpu_delta,
     .select = cpu_select,
     .scatter_add = cpu_scatter_add,
     .copy = cpu_copy,
@@ -170,6 +173,12 @@ enum status backend_cpu_choose(const char *setting, const char *isa, bool is_all
 size_t backend_cpu_scratch_bytes(size_t threads) {
     return (threads * CPU_SCRATCH_FLOATS + CPU_PACKED_FLOATS) * sizeof(float) +
            CACHE_LINE; /* to align it */
+}
+
+size_t backend_cpu_scratch_used_bytes(size_t threads, size_t features) {
+    size_t packed = few_floats(features, FEW_TOKENS_MAX);
+    packed = packed < CPU_PACKED_FLOATS ? packed : CPU_PACKED_FLOATS;
+    return (threads * CPU_SCRATCH_FLOATS + packed) * sizeof(float);
 }
 
 size_t backend_cpu_packed_bytes(const char *kernels, size_t features, size_t tokens) {

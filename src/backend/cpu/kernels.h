@@ -109,6 +109,12 @@ struct cpu_heads {
     size_t token, tokens, kv_head;
 };
 
+/* One value head for the tokens of a run; delta.h. */
+struct cpu_delta {
+    const struct delta_args *args;
+    struct act *out;
+};
+
 /* The rotation of one head in one tile. */
 struct cpu_rope {
     const float *cosines, *sines; /* tiles [rotary / 2, 16] */
@@ -129,14 +135,18 @@ struct cpu_kernels {
     void (*few)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
     size_t few_tokens_max, few_decoded_max;
     void (*attend)(const struct cpu_attention *task, struct cpu_heads heads, float *scratch);
+    /* Reads the state's tail, which stays as it is, and changes the head's S. */
+    void (*delta)(const struct cpu_delta *task, const struct kv_run *run, size_t head,
+                  float *scratch);
     /* One group of `group` features in one tile. weight may be NULL, y may be x. */
     void (*rms_norm)(const float *x, const float *weight, size_t group, float eps, float *y);
     void (*centre)(float *y, size_t features);           /* of one tile */
     void (*add)(const float *x, float *y, size_t count); /* y[i] += x[i]; count % 16 == 0 */
-    void (*add_bias)(const float *bias, float *y, size_t features); /* of one tile */
-    void (*silu_mul)(const float *gate, float *up, size_t count);   /* count % 16 == 0 */
-    void (*gelu_mul)(const float *gate, float *up, size_t count);   /* likewise */
-    void (*scale)(float scale, float cap, float *y, size_t count);  /* likewise */
+    void (*add_bias)(const float *bias, float *y, size_t features);  /* of one tile */
+    void (*silu_mul)(const float *gate, float *up, size_t count);    /* count % 16 == 0 */
+    void (*gelu_mul)(const float *gate, float *up, size_t count);    /* likewise */
+    void (*sigmoid_mul)(const float *gate, float *up, size_t count); /* likewise */
+    void (*scale)(float scale, float cap, float *y, size_t count);   /* likewise */
     void (*swiglu_clipped)(const float *gate, float *up, size_t count, float alpha, float limit);
     void (*rope)(const struct cpu_rope *rope, float *x); /* x: the features of the head */
     /* For each lane of a tile the index of the largest value (ties: lowest; NaN never). */
@@ -239,6 +249,8 @@ void cpu_add(struct backend *backend, const struct act *x, struct act *y);
 void cpu_add_bias(struct backend *backend, const float *bias, struct act *y);
 void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *up);
 void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up);
+void cpu_sigmoid_mul(struct backend *backend, const struct act *gate, struct act *up);
+void cpu_delta(struct backend *backend, const struct delta_args *args, struct act *out);
 void cpu_scale(struct backend *backend, float scale, float cap, struct act *y);
 void cpu_scale_tokens(struct backend *backend, const float *factors, struct act *y);
 void cpu_swiglu_clipped(struct backend *backend, const struct act *gate, float alpha, float limit,

@@ -83,6 +83,12 @@ static LANES_TARGET void lanes_gelu_mul(const float *restrict gate, float *restr
         up[i] *= num_gelu(gate[i]);
 }
 
+static LANES_TARGET void lanes_sigmoid_mul(const float *restrict gate, float *restrict up,
+                                           size_t count) {
+    for (size_t i = 0; i < count; i++)
+        up[i] *= num_sigmoid(gate[i]);
+}
+
 static LANES_TARGET void lanes_scale(float scale, float cap, float *y, size_t count) {
     for (size_t i = 0; i < count; i++)
         y[i] *= scale;
@@ -140,7 +146,7 @@ static LANES_TARGET void lanes_argmax(const float *x, size_t features, uint32_t 
 #define LANES_OPERATIONS                                                                           \
     .rms_norm = lanes_rms_norm, .centre = lanes_centre, .add = lanes_add,                          \
     .add_bias = lanes_add_bias, .silu_mul = lanes_silu_mul, .gelu_mul = lanes_gelu_mul,            \
-    .scale = lanes_scale, .swiglu_clipped = lanes_swiglu_clipped, .rope = lanes_rope,              \
-    .argmax = lanes_argmax
+    .sigmoid_mul = lanes_sigmoid_mul, .scale = lanes_scale,                                        \
+    .swiglu_clipped = lanes_swiglu_clipped, .rope = lanes_rope, .argmax = lanes_argmax
 
 #endif

@@ -2,6 +2,7 @@
  * along tokens, or lanes along outputs for few tokens). The loops over lanes are those of the
  * scalar reference: any compiler for aarch64 makes vector code of them. */
 #include "backend/cpu/neon.h"
+#include "backend/cpu/delta.h"
 
 #ifdef __aarch64__
 
@@ -33,6 +34,7 @@ const struct cpu_kernels cpu_kernels_neon = {
     .decoders = &neon_decoders,
     .product = neon_product,
     .attend = neon_attend,
+    .delta = neon_delta,
     LANES_OPERATIONS,
 };
 

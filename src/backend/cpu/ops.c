@@ -116,6 +116,20 @@ void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *u
     share_slices(backend, gelu_mul_item, &run);
 }
 
+static void sigmoid_mul_item(void *ctx, size_t item, size_t worker) {
+    (void)worker;
+    const struct ops_run *run = ctx;
+    struct slice slice = slice_of(run, item);
+    run->cpu->kernels->sigmoid_mul(run->x->data + slice.offset, run->y->data + slice.offset,
+                                   slice.features * SL_LANES);
+}
+
+void cpu_sigmoid_mul(struct backend *backend, const struct act *gate, struct act *up) {
+    must(gate->features == up->features && gate->tokens == up->tokens);
+    struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
+    share_slices(backend, sigmoid_mul_item, &run);
+}
+
 static void scale_item(void *ctx, size_t item, size_t worker) {
     (void)worker;
     const struct ops_run *run = ctx;

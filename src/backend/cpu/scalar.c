@@ -3,7 +3,7 @@
  * (products, attention); all other sets must agree with it bit for bit. It is not meant to be fast:
  * without FMA instructions in the compiled code, fused multiply-adds are calls to libm, which
  * rounds them correctly. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/delta.h"
 
 #define LANES_TARGET
 #include "backend/cpu/lanes.h"
@@ -136,5 +136,6 @@ const struct cpu_kernels cpu_kernels_scalar = {
     .is_available = scalar_is_available,
     .product = scalar_product,
     .attend = scalar_attend,
+    .delta = scalar_delta,
     LANES_OPERATIONS,
 };
