@@ -36,7 +36,7 @@ class PlanTests(Suite):
 
     def check_a_model_of_70b_is_planned_for_another_machine_from_its_headers(self):
         model = self.model("--preset", "70b", "--sparse")
-        rows = self.rows([{"id": i, "prompt": "x" * 90} for i in range(2000)])
+        rows = self.rows([{"id": i, "prompt": f"{i:04d}" + "x" * 86} for i in range(2000)])
         start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         plan = self.plan(model, rows, "--max-tokens", 128, "--memory", "36G", "--rate", 5206950000, "--flops", "2T")
         seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
