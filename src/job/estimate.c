@@ -12,6 +12,7 @@
 #define CHANCES_BELIEVED 32.0 /* of the mean, beside those that a class has seen itself */
 #define PASS_FADING 0.97      /* of a pass in the sums when one more comes */
 #define DELAY_FADING 0.98     /* of a row's in the sums when one more comes */
+#define LIVE_FADING 0.97      /* of the rows that are in, likewise */
 #define SPREAD_LEAST 0.02     /* of tokens a pass, in means squared, to tell a slope from */
 #define STEPS_OF_LONGEST 64u  /* of the sum over time for the longest row */
 #define ROWS_OF_LONGEST 256u  /* that are looked at for it */
@@ -119,6 +120,10 @@ void estimate_pass(struct estimate *estimate, size_t tokens, double seconds) {
     estimate->tokens_seconds = estimate->tokens_seconds * fading + x * seconds;
     estimate->passes++;
     estimate->taken = estimate->most; /* the next rows have not come into these places yet */
+    if (estimate->waiting_rows > 0) {
+        estimate->lives = estimate->lives * LIVE_FADING + (double)estimate->taken;
+        estimate->lived = estimate->lived * LIVE_FADING + 1;
+    }
     estimate->most = estimate->live;
     for (size_t i = 0; i < estimate->places; i++)
         estimate->rows[i].passes++;
@@ -224,13 +229,15 @@ static int compare(const void *a, const void *b) {
 /* The passes left when `each` is expected of a waiting row and `expected` has those of the live. */
 static double expect_passes(const struct estimate *estimate, double each, double longest) {
     size_t live = places_of(estimate);
+    /* Where rows end together and enter evenly, their number swings. */
+    double mean_live = estimate->lived > 0 ? estimate->lives / estimate->lived : (double)live;
     size_t rounds = (size_t)estimate->waiting_rows / live, more = estimate->waiting_rows % live;
     double *ends = estimate->expected;
     qsort(ends, live, sizeof *ends, compare);
     double last = ends[live - 1], in_turn = (double)rounds * each + last;
     if (more > 0)
         in_turn = fmax(in_turn, (double)rounds * each + ends[more - 1] + each);
-    double one_by_one = (double)estimate->waiting_rows / (double)live * each + longest;
+    double one_by_one = (double)estimate->waiting_rows / fmax(mean_live, 1) * each + longest;
     double excess = fmax(longest - last, 0), mean = each > 0 ? each : last;
     double share = mean > 0 ? fmin(4 * excess / mean, 1) : 1;
     return share * one_by_one + (1 - share) * (in_turn + excess);

@@ -33,8 +33,9 @@ struct estimate {
         uint64_t rows, limits; /* limits: their sum */
     } waiting[SL_ESTIMATE_LIMITS];
     uint64_t waiting_rows, waiting_prompts; /* prompts: tokens */
-    struct estimate_row *rows;              /* [places] */
-    double *expected;                       /* [places], room for the sums */
+    double lives, lived;       /* rows in, and passes, of those while rows wait; both fading */
+    struct estimate_row *rows; /* [places] */
+    double *expected;          /* [places], room for the sums */
     size_t places, live;
     size_t most, taken; /* live rows at most since the last pass, and in it */
     double weight, tokens, seconds, tokens_squared, tokens_seconds; /* of the passes, fading */

@@ -97,15 +97,23 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
 
 /* Memory counts once it is touched: of slabs as many as there are blocks for, of places and tokens
  * as many as the schedule uses, of pages those that rows fill, which stay until they are needed.
- * While rates are assumed, the passes may turn out to have more of them. */
+ * While rates are assumed, passes may turn out to have as many tokens as if the drive never made
+ * them wait, and surely those in which a first generation enters of which nothing is known. */
 static void fill_peak(const struct memory *memory, const struct choice *choice, struct plan *plan) {
     const struct simulated *likely = &plan->likely, *crowded = &plan->crowded;
+    const struct plan_rows *rows = memory->rows;
     struct memory_load used = choice->load;
     uint64_t weights = memory_weights(choice->way, choice->slab_count);
     if (memory->rows->count > 0) {
         double filled = fmax(likely->kv_pages_filled, crowded->kv_pages_max);
         used.batch = smaller(used.batch, larger(crowded->rows_in_max, 1));
-        used.pass_tokens = smaller(used.pass_tokens, larger(crowded->pass_tokens_max, 1));
+        size_t tokens = crowded->pass_tokens_max;
+        bool is_even = answers_count(&plan->answers) > 0 || rows->certain_rows == rows->count;
+        if (plan->knows_rate && plan->knows_compute)
+            tokens = likely->pass_tokens_max;
+        else if (is_even)
+            tokens = (tokens + likely->pass_tokens_max) / 2;
+        used.pass_tokens = smaller(used.pass_tokens, larger(tokens, 1));
         used.page_count = used.window_page_count = (size_t)ceil(filled);
     }
     if (choice->slab_count > 0) {
