@@ -236,7 +236,7 @@ class Resume(Suite):
             self.ends_as(want, self.run(model, rows, "--batch", 4, out=out), name)
 
     def check_a_log_cut_by_a_power_failure_costs_time_alone(self):
-        model, rows, out, want = self.half_done(wanted=8)
+        model, rows, out, want = self.half_done(wanted=14)
         saved, rng = self.folder() / "saved", random.Random(3)
         shutil.copytree(out.parent, saved)
         log = out.with_name("out.jsonl.sluice-wal")
