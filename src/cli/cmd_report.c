@@ -113,8 +113,8 @@ static void add_plan(struct buf *out, const struct metrics_file *metrics) {
     add_planned(out, "time", metrics->planned_seconds, metrics->seconds, CHART_SECONDS);
     add_planned(out, "passes", (double)metrics->planned_passes, (double)metrics->count,
                 CHART_NUMBER);
-    add_planned(out, "a pass", metrics->planned_pass_seconds, metrics->median_pass_seconds,
-                CHART_SECONDS);
+    add_planned(out, "tokens a second", metrics->planned_tokens_per_second,
+                metrics->tokens_per_second, CHART_NUMBER);
     add_planned(out, "peak memory", (double)metrics->planned_peak_bytes,
                 (double)metrics->peak_rss_bytes, CHART_BYTES);
     buf_add(out, STR("</tbody></table>\n"));
@@ -190,8 +190,6 @@ static void add_charts(struct buf *out, const struct metrics_file *metrics,
                        const struct drawn *drawn) {
     struct chart passes = over_time(drawn, "Seconds of each pass", CHART_SECONDS);
     add_series(&passes, drawn, "pass", DRAWN_SECONDS);
-    passes.limit = metrics->planned_pass_seconds;
-    passes.limit_name = "planned";
     struct chart disk = over_time(drawn, "Share of the pass", CHART_SHARE);
     add_series(&disk, drawn, "the drive reads", DRAWN_SHARE);
     add_series(&disk, drawn, "the processor waits", DRAWN_WAIT);

@@ -44,10 +44,10 @@ static void read_summary(struct metrics_file *metrics, const struct json *tree) 
     metrics->seconds = real(tree, "seconds");
     metrics->median_pass_seconds = real(tree, "median_pass_seconds");
     metrics->tokens_per_second = real(tree, "tokens_per_second");
-    metrics->planned_seconds = real(tree, "planned_seconds");
-    metrics->planned_pass_seconds = real(tree, "planned_pass_seconds");
-    metrics->planned_passes = count(tree, "planned_passes");
-    metrics->planned_peak_bytes = count(tree, "planned_peak_bytes");
+    metrics->planned_seconds = real(tree, "predicted_seconds");
+    metrics->planned_passes = count(tree, "predicted_passes");
+    metrics->planned_peak_bytes = count(tree, "predicted_peak_bytes");
+    metrics->planned_tokens_per_second = real(tree, "predicted_tokens_per_second");
     metrics->budget_bytes = count(tree, "budget_bytes");
     text(tree, "engine", metrics->engine, sizeof metrics->engine);
     text(tree, "precision", metrics->precision, sizeof metrics->precision);

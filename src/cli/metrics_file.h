@@ -23,7 +23,7 @@ struct metrics_file {
     double seconds, median_pass_seconds, tokens_per_second;
     char engine[32], precision[64], kernels[32]; /* "" when not told */
     /* What the plan foresaw, where the summary tells it; 0 otherwise. */
-    double planned_seconds, planned_pass_seconds;
+    double planned_seconds, planned_tokens_per_second;
     uint64_t planned_passes, planned_peak_bytes, budget_bytes;
 };
 

@@ -342,6 +342,7 @@ static enum status metrics_summary(struct progress *progress, const struct progr
     add_count(out, "predicted_passes", plan->passes);
     add_real(out, "predicted_seconds", plan->seconds);
     add_count(out, "predicted_peak_bytes", plan->predicted_peak_bytes);
+    add_count(out, "budget_bytes", plan->budget_bytes);
     add_count(out, "predicted_read_bytes_per_second", plan->read_bytes_per_second);
     add_real(out, "predicted_tokens_per_second", predicted_rate(plan));
     buf_printf(out,
