@@ -201,6 +201,14 @@ enum status store_make_folders(const char *path, struct error *err) {
                      strerror_r(number, reason, sizeof reason));
 }
 
+/* Another process may have made the same link in between. */
+static bool is_link_to(const char *path, const char *target) {
+    char found[PATH_MAX];
+    ssize_t length = readlink(path, found, sizeof found);
+    return length >= 0 && (size_t)length == strlen(target) &&
+           memcmp(found, target, (size_t)length) == 0;
+}
+
 enum status store_link(const struct store *store, const char *repo, const char *commit,
                        const char *file, const char *key, struct error *err) {
     char path[PATH_MAX], target[PATH_MAX], folder[PATH_MAX], reason[128];
@@ -222,7 +230,7 @@ enum status store_link(const struct store *store, const char *repo, const char *
     if (unlink(path) != 0 && errno != ENOENT)
         return error_set(err, SL_ERR_ENV, "%s: cannot be replaced: %s", path,
                          strerror_r(errno, reason, sizeof reason));
-    if (symlink(target, path) != 0)
+    if (symlink(target, path) != 0 && !(errno == EEXIST && is_link_to(path, target)))
         return error_set(err, SL_ERR_ENV, "%s: the link cannot be made: %s", path,
                          strerror_r(errno, reason, sizeof reason));
     return SL_OK;
