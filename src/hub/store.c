@@ -227,6 +227,8 @@ enum status store_link(const struct store *store, const char *repo, const char *
     if (!is_short)
         return too_long(repo, err);
     TRY(store_make_folders(path, err));
+    if (is_link_to(path, target))
+        return SL_OK; /* and is never gone for a moment */
     if (unlink(path) != 0 && errno != ENOENT)
         return error_set(err, SL_ERR_ENV, "%s: cannot be replaced: %s", path,
                          strerror_r(errno, reason, sizeof reason));
