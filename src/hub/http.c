@@ -3,9 +3,9 @@
 #include "hub/http.h"
 
 #include "base/mem.h"
+#include "hub/library.h"
 
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,23 +43,16 @@ struct http {
 };
 
 static void load(void) {
-    const struct {
-        const char *name;
-        void *place;
-    } functions[] = {
+    const struct library_function functions[] = {
         {"curl_global_init", &curl.global_init}, {"curl_easy_init", &curl.init},
         {"curl_easy_cleanup", &curl.cleanup},    {"curl_easy_reset", &curl.reset},
         {"curl_easy_setopt", &curl.set},         {"curl_easy_perform", &curl.perform},
         {"curl_easy_getinfo", &curl.info},       {"curl_easy_strerror", &curl.describe},
         {"curl_slist_append", &curl.append},     {"curl_slist_free_all", &curl.free_list},
     };
-    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-    bool has_all = library != NULL;
-    for (size_t i = 0; has_all && i < sizeof functions / sizeof functions[0]; i++) {
-        *(void **)functions[i].place = dlsym(library, functions[i].name);
-        has_all = *(void **)functions[i].place != NULL;
-    }
-    curl.is_loaded = has_all && curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    curl.is_loaded =
+        library_load("libcurl.so.4", functions, sizeof functions / sizeof functions[0]) &&
+        curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
 enum status http_new(bool (*should_stop)(void), struct http **out, struct error *err) {

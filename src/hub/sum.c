@@ -2,8 +2,8 @@
 #include "hub/sum.h"
 
 #include "base/mem.h"
+#include "hub/library.h"
 
-#include <dlfcn.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct sum {
 
 /* The functions that are used here, by the types of their header. */
 static struct {
-    void *library;
+    bool is_loaded;
     __typeof__(EVP_MD_CTX_new) *ctx_new;
     __typeof__(EVP_MD_CTX_free) *ctx_free;
     __typeof__(EVP_DigestInit_ex) *begin;
@@ -26,22 +26,14 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void) {
-    const struct {
-        const char *name;
-        void *place;
-    } functions[] = {
+    const struct library_function functions[] = {
         {"EVP_MD_CTX_new", &crypto.ctx_new},  {"EVP_MD_CTX_free", &crypto.ctx_free},
         {"EVP_DigestInit_ex", &crypto.begin}, {"EVP_DigestUpdate", &crypto.add},
         {"EVP_DigestFinal_ex", &crypto.end},  {"EVP_sha256", &crypto.sha256},
         {"EVP_sha1", &crypto.sha1},
     };
-    void *library = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
-    bool has_all = library != NULL;
-    for (size_t i = 0; has_all && i < sizeof functions / sizeof functions[0]; i++) {
-        *(void **)functions[i].place = dlsym(library, functions[i].name);
-        has_all = *(void **)functions[i].place != NULL;
-    }
-    crypto.library = has_all ? library : NULL;
+    crypto.is_loaded =
+        library_load("libcrypto.so.3", functions, sizeof functions / sizeof functions[0]);
 }
 
 bool sum_is_key(struct str text) {
@@ -59,7 +51,7 @@ enum status sum_new(const char *key, uint64_t bytes, struct sum **out, struct er
     struct str text = str_from(key);
     must(sum_is_key(text));
     pthread_once(&once, load);
-    if (crypto.library == NULL)
+    if (!crypto.is_loaded)
         return error_set(err, SL_ERR_ENV,
                          "libcrypto.so.3, which checks what is downloaded, cannot be loaded: "
                          "install the package libssl3");
