@@ -22,6 +22,13 @@ void mem_free(void *memory); /* accepts NULL */
 bool size_add(size_t a, size_t b, size_t *out);
 bool size_mul(size_t a, size_t b, size_t *out);
 
+static inline size_t size_min(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+static inline size_t size_max(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 struct arena_chunk;
 struct arena {
     struct arena_chunk *last; /* chunks in a list, newest first */

@@ -1,6 +1,7 @@
 /* Owns the sums of expected pages. Refuses to know who the rows are and what is done about them. */
 #include "engine/outlook.h"
 
+#include "base/mem.h"
 #include "engine/kv.h"
 
 void outlook_init(struct outlook *outlook, size_t row_window_pages) {
@@ -39,10 +40,6 @@ static double whole_pages(const struct outlook_row *row, size_t pages) {
     return (double)pages > row->shared_pages ? (double)pages - row->shared_pages : 0;
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static struct outlook_sum plus(struct outlook_sum sum, double chance, double held) {
     return (struct outlook_sum){sum.mean + chance * held,
                                 sum.variance + chance * (1 - chance) * held * held};
@@ -59,7 +56,7 @@ void outlook_add(struct outlook *outlook, const struct expect *expect,
     size_t pages, most = outlook->row_window_pages, i = 0;
     for (; i < SL_OUTLOOK_POINTS && look(outlook, expect, row, i, &chance, &pages); i++) {
         outlook->whole[i] = plus(outlook->whole[i], chance, whole_pages(row, pages));
-        outlook->window[i] = plus(outlook->window[i], chance, (double)smaller(pages, most));
+        outlook->window[i] = plus(outlook->window[i], chance, (double)size_min(pages, most));
     }
     outlook->points = i > outlook->points ? i : outlook->points;
 }
@@ -71,7 +68,7 @@ bool outlook_has_room(const struct outlook *outlook, const struct expect *expect
     for (size_t i = 0; i < SL_OUTLOOK_POINTS && look(outlook, expect, row, i, &chance, &pages);
          i++) {
         struct outlook_sum whole = plus(outlook->whole[i], chance, whole_pages(row, pages));
-        struct outlook_sum window = plus(outlook->window[i], chance, (double)smaller(pages, most));
+        struct outlook_sum window = plus(outlook->window[i], chance, (double)size_min(pages, most));
         if (!is_within(whole, room->whole_pages, room->deviations) ||
             !is_within(window, room->window_pages, room->deviations))
             return false;

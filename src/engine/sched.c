@@ -65,10 +65,6 @@ void sched_release(struct sched *sched) {
     *sched = (struct sched){0};
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* Tokens whose keys and values are missing. Of a decoding row one: the token picked last. */
 static size_t pending(const struct seq *seq) {
     must(seq->computed < seq->token_count);
@@ -83,14 +79,14 @@ struct promise {
 };
 
 static void promise_add(struct promise *promise, const struct sched_limits *limits, size_t pages) {
-    size_t window = smaller(pages, kv_window_pages(limits->window));
+    size_t window = size_min(pages, kv_window_pages(limits->window));
     promise->whole += pages;
     promise->window += window;
     promise->excess += pages - window;
 }
 
 static bool can_keep(const struct sched_limits *limits, const struct promise *promise) {
-    size_t set_aside = smaller(promise->excess, sched_pages_set_aside(limits->pass_tokens));
+    size_t set_aside = size_min(promise->excess, sched_pages_set_aside(limits->pass_tokens));
     if (!limits->is_all_windowed && promise->whole > limits->page_count)
         return false;
     return limits->window == 0 || (promise->window <= limits->window_page_count &&
@@ -100,7 +96,7 @@ static bool can_keep(const struct sched_limits *limits, const struct promise *pr
 size_t sched_logits_max(const struct sched_limits *limits) {
     if (limits->scores)
         return (limits->pass_tokens + 1) / 2;
-    return smaller(limits->batch_max, limits->pass_tokens);
+    return size_min(limits->batch_max, limits->pass_tokens);
 }
 
 size_t sched_pages_set_aside(size_t pass_tokens) {
@@ -204,7 +200,7 @@ static size_t tokens_alike(const struct sched *sched, const struct sched_ask *as
     for (size_t i = sched->live_count; ask->prefix != 0 && i > 0; i--) {
         const struct seq *seq = sched->rows[i - 1];
         if (seq->prefix == ask->prefix)
-            return smaller(smaller(ask->shared_tokens, seq->computed), ask->prompt_count - 1) /
+            return size_min(size_min(ask->shared_tokens, seq->computed), ask->prompt_count - 1) /
                    SL_PAGE_TOKENS * SL_PAGE_TOKENS;
     }
     return 0;
@@ -283,7 +279,7 @@ void sched_admit(struct sched *sched, struct seq *seq) {
     sched->rows[sched->inside_count++] = seq;
     sched->live_count++;
     enter_outlook(sched, seq);
-    size_t own = seq->prompt_count - smaller(seq->computed, seq->prompt_count);
+    size_t own = seq->prompt_count - size_min(seq->computed, seq->prompt_count);
     double pages = (double)sched->limits.page_count; /* what is long ago counts no more */
     sched->credit = sched->credit > -pages ? sched->credit : -pages;
     sched->credit -= life_of(sched, own, seq->max_tokens, seq->ignores_eos);
@@ -366,7 +362,7 @@ static size_t count_with_pages(const struct seq *seq, const struct kv *kv, size_
             continue; /* there is a state for every row */
         size_t pages = seq->pages[group].count + kv_free(kv, (enum kv_group)group);
         size_t end = pages * SL_PAGE_TOKENS;
-        count = smaller(count, end > seq->computed ? end - seq->computed : 0);
+        count = size_min(count, end > seq->computed ? end - seq->computed : 0);
     }
     return count;
 }
@@ -384,7 +380,7 @@ static size_t count_with_logits(const struct sched *sched, const struct seq *seq
 static void choose(struct sched *sched, struct kv *kv, size_t index, size_t most,
                    bool takes_pages) {
     struct seq *seq = sched->rows[index];
-    size_t count = count_with_logits(sched, seq, smaller(pending(seq), most));
+    size_t count = count_with_logits(sched, seq, size_min(pending(seq), most));
     size_t chosen = count_with_pages(seq, kv, count);
     while (takes_pages && count > 0 && chosen == 0 && sched->live_count > index + 1) {
         suspend_last(sched, kv);
@@ -406,7 +402,7 @@ static void publish(struct sched *sched, struct seq *seq) {
  * are there now. */
 static void choose_prompts(struct sched *sched, struct kv *kv) {
     size_t most = sched->chosen_tokens + prefill_tokens(sched, sched->chosen_tokens);
-    most = smaller(most, sched->limits.pass_tokens);
+    most = size_min(most, sched->limits.pass_tokens);
     for (size_t i = 0; i < sched->live_count; i++) {
         struct seq *seq = sched->rows[i];
         if (seq->computed + 1 == seq->token_count || seq->chosen > 0)
@@ -441,7 +437,7 @@ static void choose_all(struct sched *sched, struct kv *kv) {
         size_t room = prefill_tokens(sched, sched->chosen_tokens);
         if (sched->prefix != NULL)
             prefix_join(sched->prefix, sched->rows[0]);
-        choose(sched, kv, 0, smaller(room, most - sched->chosen_tokens), true);
+        choose(sched, kv, 0, size_min(room, most - sched->chosen_tokens), true);
     }
     for (size_t i = 0; i < sched->live_count; i++)
         publish(sched, sched->rows[i]);

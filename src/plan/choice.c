@@ -4,6 +4,8 @@
  * The sums are monotone: a larger budget never gives a smaller batch or fewer slabs. */
 #include "plan/choice.h"
 
+#include "base/mem.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -19,18 +21,6 @@
 #define RING_SHARE 6u    /* of what is left for ring and rows, at most one part in so many */
 #define WORK_SHARE 4u    /* likewise for the activations of a pass */
 #define PLACES_SHARE 16u /* and for the logits of places beyond the average batch */
-
-static bool is_word(const char *setting, const char *word) {
-    return strcmp(setting, word) == 0;
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
 
 /* Fewest tokens a pass may have: what the user says, or one tile. */
 static size_t least_tokens(const struct settings *settings) {
@@ -63,7 +53,7 @@ uint64_t choice_least(const struct memory *memory, const struct settings *settin
 /* Tokens and pages for a batch; base_tokens is what a pass takes when the batch is smaller. */
 static struct memory_load load_for(const struct memory *memory, const struct settings *settings,
                                    size_t batch, size_t base_tokens) {
-    size_t tokens = settings->pass_tokens > 0 ? base_tokens : larger(base_tokens, batch);
+    size_t tokens = settings->pass_tokens > 0 ? base_tokens : size_max(base_tokens, batch);
     struct memory_load load = {.batch = batch, .pass_tokens = tokens};
     memory_set_pages(memory, memory_pages(memory, batch), &load);
     return load;
@@ -83,13 +73,13 @@ static size_t choose_tokens(const struct memory *memory, const struct settings *
         if (load.pass_tokens / 2 < all && memory_work(memory, &load) - least <= room / WORK_SHARE)
             break;
     }
-    return larger(load.pass_tokens, PASS_TOKENS_LEAST);
+    return size_max(load.pass_tokens, PASS_TOKENS_LEAST);
 }
 
 /* Pages that so many rows will hardly ever need more than: each as long as its limit allows, a
  * quarter longer than the average row of the job, and one of them the longest. */
 static uint64_t pages_of_places(const struct memory *memory, size_t batch) {
-    uint64_t count = larger(memory->rows->count, 1);
+    uint64_t count = size_max(memory->rows->count, 1);
     uint64_t average = (memory->rows->pages + count - 1) / count;
     uint64_t all_long = batch * memory->longest_pages;
     uint64_t most = batch * (average + average / 4 + 1) + memory->longest_pages;
@@ -138,7 +128,7 @@ void choice_rows(const struct memory *memory, const struct settings *settings, u
         choice->batch_reason = "weights that stay in memory are worth more than rows";
     }
     if (memory->rows->count <= most) {
-        most = larger(memory->rows->count, 1);
+        most = size_max(memory->rows->count, 1);
         choice->batch_reason = "all rows at once";
     }
     size_t low = 1, high = most; /* low fits */
@@ -156,7 +146,7 @@ void choice_rows(const struct memory *memory, const struct settings *settings, u
     if (low < most)
         choice->batch_reason = "what the memory holds";
     /* Rows may be shorter than expected as well as longer: some more places cost little. */
-    fill_pages(memory, settings, usable, smaller(low + low / 4 + 1, most), choice);
+    fill_pages(memory, settings, usable, size_min(low + low / 4 + 1, most), choice);
 }
 
 /* The largest blocks whose slabs keep to their share of `usable`, and then more slabs while they
@@ -187,7 +177,7 @@ static void choose_ring(const struct memory *memory, const struct settings *sett
     size_t most = way->slab_bytes_max <= BLOCK_SMALL ? SLABS_MOST : SLABS_GOOD;
     room = usable -
            (least_total(memory, settings, way, SLABS_LEAST) - memory_weights(way, SLABS_LEAST));
-    most = smaller(most, larger(way->block_count, SLABS_LEAST));
+    most = size_min(most, size_max(way->block_count, SLABS_LEAST));
     while (choice->slab_count < most &&
            memory_weights(way, choice->slab_count + 1) <= room / RING_SHARE)
         choice->slab_count++;
@@ -209,13 +199,13 @@ static bool should_stay(const struct memory *memory, const struct settings *sett
                         uint64_t usable, struct choice *choice) {
     char *reason = choice->engine_reason;
     const size_t room = sizeof choice->engine_reason;
-    if (!is_word(settings->engine, "auto")) {
+    if (strcmp(settings->engine, "auto") != 0) {
         snprintf(reason, room, "--engine");
-        return is_word(settings->engine, "resident");
+        return strcmp(settings->engine, "resident") == 0;
     }
-    size_t batch = smaller(larger(memory->rows->count, 1), BATCH_USEFUL);
+    size_t batch = size_min(size_max(memory->rows->count, 1), BATCH_USEFUL);
     struct memory_load load = {.batch = batch,
-                               .pass_tokens = larger(least_tokens(settings), batch)};
+                               .pass_tokens = size_max(least_tokens(settings), batch)};
     memory_set_pages(memory, memory_pages(memory, batch), &load);
     bool fits = memory_total(memory, whole_way(memory), 0, &load) <= usable;
     if (!fits && choice_least(memory, settings, false, true) > usable) {

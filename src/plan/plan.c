@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "base/team.h"
 #include "engine/kv.h"
 #include "plan/choice.h"
@@ -26,18 +27,6 @@
 #define TOKENS_LEAST 64u
 #define TOKENS_MOST 4096u
 
-static bool is_word(const char *setting, const char *word) {
-    return strcmp(setting, word) == 0;
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static void decide_budget(const struct settings *settings, struct plan *plan) {
     if (settings->memory_bytes > 0) {
         plan->budget_bytes = settings->memory_bytes;
@@ -55,7 +44,7 @@ static void decide_budget(const struct settings *settings, struct plan *plan) {
 
 static void fill_kv(const struct memory *memory, const struct memory_load *load,
                     struct plan *plan) {
-    uint64_t rows = larger(memory->rows->count, 1);
+    uint64_t rows = size_max(memory->rows->count, 1);
     plan->kv_bytes_per_token = (memory->page_bytes + memory->window_page_bytes) / SL_PAGE_TOKENS;
     plan->kv_bytes_per_row =
         (memory->rows->pages + rows - 1) / rows * memory->page_bytes +
@@ -66,7 +55,7 @@ static void fill_kv(const struct memory *memory, const struct memory_load *load,
                      memory->state_bytes * load->batch;
     plan->state_bytes_per_row = memory->state_bytes;
     plan->page_count = load->page_count;
-    plan->life_pages = larger(memory->expected_pages, 1);
+    plan->life_pages = size_max(memory->expected_pages, 1);
     plan->window_page_count = load->window_page_count;
 }
 
@@ -106,14 +95,14 @@ static void fill_peak(const struct memory *memory, const struct choice *choice, 
     uint64_t weights = memory_weights(choice->way, choice->slab_count);
     if (memory->rows->count > 0) {
         double filled = fmax(likely->kv_pages_filled, crowded->kv_pages_max);
-        used.batch = smaller(used.batch, larger(crowded->rows_in_max, 1));
+        used.batch = size_min(used.batch, size_max(crowded->rows_in_max, 1));
         size_t tokens = crowded->pass_tokens_max;
         bool is_even = answers_count(&plan->answers) > 0 || rows->certain_rows == rows->count;
         if (plan->knows_rate && plan->knows_compute)
             tokens = likely->pass_tokens_max;
         else if (is_even)
             tokens = (tokens + likely->pass_tokens_max) / 2;
-        used.pass_tokens = smaller(used.pass_tokens, larger(tokens, 1));
+        used.pass_tokens = size_min(used.pass_tokens, size_max(tokens, 1));
         used.page_count = used.window_page_count = (size_t)ceil(filled);
     }
     if (choice->slab_count > 0) {
@@ -196,13 +185,13 @@ static enum status refuse_budget(const struct plan *plan, struct error *err) {
 
 static size_t count_threads(const struct settings *settings) {
     size_t threads = settings->threads > 0 ? (size_t)settings->threads : cpu_get()->threads_max;
-    return smaller(threads, SL_TEAM_THREADS_MAX);
+    return size_min(threads, SL_TEAM_THREADS_MAX);
 }
 
 /* The least budget for these rows: one at a time, the margin included. */
 static uint64_t needed_budget(const struct memory *memory, const struct settings *settings) {
-    uint64_t least = choice_least(memory, settings, !is_word(settings->engine, "stream"),
-                                  !is_word(settings->engine, "resident"));
+    uint64_t least = choice_least(memory, settings, strcmp(settings->engine, "stream") != 0,
+                                  strcmp(settings->engine, "resident") != 0);
     uint64_t peak = machine_peak_rss_bytes();
     least = least > peak ? least : peak;
     return least + least / (MARGIN_SHARE - 1) + 1;
@@ -212,12 +201,12 @@ static uint64_t needed_budget(const struct memory *memory, const struct settings
  */
 static struct plan_rows rows_of_pages(const struct memory *memory, const struct plan_rows *rows,
                                       size_t pages) {
-    size_t tokens = pages * SL_PAGE_TOKENS, answer = smaller(tokens, rows->longest_answer);
+    size_t tokens = pages * SL_PAGE_TOKENS, answer = size_min(tokens, rows->longest_answer);
     struct plan_rows alike = *rows;
     alike.longest = tokens;
     alike.longest_answer = answer;
     alike.pages = rows->count * pages;
-    alike.window_pages = rows->count * smaller(pages, kv_window_pages(memory->window));
+    alike.window_pages = rows->count * size_min(pages, kv_window_pages(memory->window));
     alike.sequence_tokens = rows->count * tokens;
     alike.answer_tokens = rows->count * answer;
     return alike;
@@ -306,7 +295,7 @@ static enum status share_out(const struct memory *memory, const struct settings 
         TRY(try_wish(memory, settings, &wish, &weights, plan, err));
     if (settings->batch > 0)
         return SL_OK;
-    size_t rows = smaller((size_t)plan->likely.rows_in_max, plan->batch);
+    size_t rows = size_min((size_t)plan->likely.rows_in_max, plan->batch);
     wish.pass_tokens = plan->pass_tokens;
     for (size_t part = rows - rows / 8; part > 0;
          part = part > rows / 4 ? part - rows / 8 - 1 : part / 2) {

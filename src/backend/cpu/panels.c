@@ -3,9 +3,7 @@
  * rows inside. A block is decoded into scratch and multiplied with all tiles before the next. */
 #include "backend/cpu/kernels.h"
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
+#include "base/mem.h"
 
 /* The block after this one in the item; at its end the first of the item that this worker probably
  * does next, without rows if there is none. */
@@ -24,9 +22,9 @@ static struct cpu_place block_after(const struct cpu_product *task, const struct
     }
     return (struct cpu_place){
         .row = row,
-        .rows = smaller(end - row, panel_rows),
+        .rows = size_min(end - row, panel_rows),
         .column = column,
-        .columns = smaller(w->columns - column, SL_CHAIN),
+        .columns = size_min(w->columns - column, SL_CHAIN),
     };
 }
 
@@ -49,9 +47,9 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
     const struct act *x = task->x;
     size_t tiles = act_tiles(x->tokens);
     for (size_t tile = 0, next; tile < tiles; tile = next) {
-        panel->tiles = smaller(tiles - tile, set->tiles);
+        panel->tiles = size_min(tiles - tile, set->tiles);
         next = tile + panel->tiles;
-        panel->lanes = smaller(x->tokens - (next - 1) * SL_LANES, SL_LANES);
+        panel->lanes = size_min(x->tokens - (next - 1) * SL_LANES, SL_LANES);
         panel->x = act_tile(x, tile) + block->column * SL_LANES;
         panel->y = act_tile(task->y, tile) + (task->first_row + block->row) * SL_LANES;
         panel->x_next_step = next + 1 < tiles || (next == tiles && tiles > 1) ? panel->x_step : 0;
@@ -68,7 +66,7 @@ void product_panels(const struct cpu_panel_set *set, const struct cpu_product *t
     size_t calls = (act_tiles(task->x->tokens) + set->tiles - 1) / set->tiles;
     size_t blocks = (count + set->rows - 1) / set->rows;
     blocks *= (w->columns + SL_CHAIN - 1) / SL_CHAIN;
-    struct cpu_place block = {first, smaller(count, set->rows), 0, smaller(w->columns, SL_CHAIN)};
+    struct cpu_place block = {first, size_min(count, set->rows), 0, size_min(w->columns, SL_CHAIN)};
     for (size_t i = 0; i < blocks; i++) {
         struct cpu_place next = block_after(task, &block, &item, set->rows);
         size_t steps = calls * ((block.columns + CPU_AHEAD_COLUMNS - 1) / CPU_AHEAD_COLUMNS);
