@@ -85,6 +85,11 @@ void json_add_string(struct buf *buf, struct str text);
 void json_add_double(struct buf *buf, double value);
 /* As json_add_double for the shortest decimal that reads back as the same float. */
 void json_add_float(struct buf *buf, float value);
+/* A member of an object that is being written: its name and value, behind ", " unless it is the
+ * first one. */
+void json_member_text(struct buf *buf, const char *name, struct str value);
+void json_member_count(struct buf *buf, const char *name, uint64_t value);
+void json_member_real(struct buf *buf, const char *name, double value); /* as json_add_double */
 /* The tree again, compact or as json.dumps does by default (", " and ": "). Numbers as written. */
 void json_add(struct buf *buf, const struct json *json, bool has_spaces);
 

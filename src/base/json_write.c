@@ -295,3 +295,23 @@ void json_add(struct buf *buf, const struct json *json, bool has_spaces) {
     }
     mem_free(levels);
 }
+
+static void begin_member(struct buf *buf, const char *name) {
+    bool is_first = buf->len > 0 && buf->data[buf->len - 1] == '{';
+    buf_printf(buf, "%s\"%s\": ", is_first ? "" : ", ", name);
+}
+
+void json_member_text(struct buf *buf, const char *name, struct str value) {
+    begin_member(buf, name);
+    json_add_string(buf, value);
+}
+
+void json_member_count(struct buf *buf, const char *name, uint64_t value) {
+    begin_member(buf, name);
+    buf_printf(buf, "%llu", (unsigned long long)value);
+}
+
+void json_member_real(struct buf *buf, const char *name, double value) {
+    begin_member(buf, name);
+    json_add_double(buf, value);
+}

@@ -18,15 +18,6 @@ struct show {
     struct buf *out;
 };
 
-static void text_field(struct buf *out, const char *name, struct str value) {
-    buf_printf(out, ", \"%s\": ", name);
-    json_add_string(out, value);
-}
-
-static void count_field(struct buf *out, const char *name, uint64_t value) {
-    buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
-}
-
 /* "layer 3: q_proj k_proj", each matrix once. */
 static void block_name(const struct layout *layout, const struct block *block, struct buf *out) {
     uint32_t last_key = UINT32_MAX, last_layer = UINT32_MAX;
@@ -85,24 +76,24 @@ static void show_json(const struct show *show) {
     model_formats(model, &formats);
     buf_add(out, STR("{\"family\": "));
     json_add_string(out, str_from(config->family));
-    count_field(out, "context", config->context);
-    count_field(out, "vocabulary", config->vocabulary);
-    count_field(out, "layers", config->layers);
-    count_field(out, "hidden", config->hidden);
-    count_field(out, "heads", config->heads);
-    count_field(out, "kv_heads", config->kv_heads);
-    count_field(out, "head_dim", config->head_dim);
-    count_field(out, "weights_bytes", model_weights_bytes(model));
-    text_field(out, "formats", buf_str(&formats));
+    json_member_count(out, "context", config->context);
+    json_member_count(out, "vocabulary", config->vocabulary);
+    json_member_count(out, "layers", config->layers);
+    json_member_count(out, "hidden", config->hidden);
+    json_member_count(out, "heads", config->heads);
+    json_member_count(out, "kv_heads", config->kv_heads);
+    json_member_count(out, "head_dim", config->head_dim);
+    json_member_count(out, "weights_bytes", model_weights_bytes(model));
+    json_member_text(out, "formats", buf_str(&formats));
     formats_json(model, out);
     buf_add(out, STR(", \"eos\": ["));
     for (size_t i = 0; i < model->eos_count; i++) {
         buf_printf(out, "%s{\"id\": %u", i == 0 ? "" : ", ", model->eos[i].id);
-        text_field(out, "source", str_from(model->eos[i].source));
+        json_member_text(out, "source", str_from(model->eos[i].source));
         buf_add_char(out, '}');
     }
     buf_add_char(out, ']');
-    text_field(out, "template_source", str_from(model->template_source));
+    json_member_text(out, "template_source", str_from(model->template_source));
     buf_add(out, STR(", "));
     show_settings_json(model, out);
     blocks_json(&show->layout, out);

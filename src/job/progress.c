@@ -5,6 +5,7 @@
 #include "job/progress.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "job/estimate.h"
 
@@ -151,10 +152,6 @@ static void add_real(struct buf *out, const char *name, double value) {
     buf_printf(out, ", \"%s\": %.6f", name, value);
 }
 
-static void add_count(struct buf *out, const char *name, uint64_t value) {
-    buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
-}
-
 /* Looks anew after a pass, unless passes are so short that looking would cost. */
 static void renew_eta(struct progress *progress) {
     struct estimate_left left;
@@ -180,19 +177,19 @@ static enum status metrics_pass(struct progress *progress, const struct pass_rep
     buf_clear(out);
     buf_printf(out, "{\"pass\": %llu", (unsigned long long)progress->passes);
     add_real(out, "seconds", report->seconds);
-    add_count(out, "read_bytes", report->reads.read_bytes);
+    json_member_count(out, "read_bytes", report->reads.read_bytes);
     add_real(out, "read_seconds", report->reads.read_seconds);
     add_real(out, "wait_seconds", wait);
     add_real(out, "compute_seconds", compute);
-    add_count(out, "decode_tokens", report->decode_tokens);
-    add_count(out, "prefill_tokens", report->prefill_tokens);
-    add_count(out, "draft_tokens", 0);
-    add_count(out, "rows_live", state->rows_live);
-    add_count(out, "rows_done", state->rows_done);
-    add_count(out, "rows_total", progress->rows_total);
-    add_count(out, "kv_bytes_used", state->kv_bytes_used);
-    add_count(out, "kv_bytes", state->kv_bytes);
-    add_count(out, "rss_bytes", machine_rss_bytes());
+    json_member_count(out, "decode_tokens", report->decode_tokens);
+    json_member_count(out, "prefill_tokens", report->prefill_tokens);
+    json_member_count(out, "draft_tokens", 0);
+    json_member_count(out, "rows_live", state->rows_live);
+    json_member_count(out, "rows_done", state->rows_done);
+    json_member_count(out, "rows_total", progress->rows_total);
+    json_member_count(out, "kv_bytes_used", state->kv_bytes_used);
+    json_member_count(out, "kv_bytes", state->kv_bytes);
+    json_member_count(out, "rss_bytes", machine_rss_bytes());
     add_real(out, "eta_seconds", eta_seconds(progress));
     buf_add(out, STR("}\n"));
     return write_metrics(progress, err);
@@ -328,22 +325,22 @@ static enum status metrics_summary(struct progress *progress, const struct progr
     double read_rate = median.seconds > 0 ? (double)median.read_bytes / (double)median.seconds : 0;
     buf_clear(out);
     buf_add(out, STR("{\"summary\": true"));
-    add_count(out, "rows_done", state->rows_done);
-    add_count(out, "rows_failed", state->rows_failed);
+    json_member_count(out, "rows_done", state->rows_done);
+    json_member_count(out, "rows_failed", state->rows_failed);
     add_real(out, "seconds", seconds);
-    add_count(out, "passes", progress->passes);
+    json_member_count(out, "passes", progress->passes);
     add_real(out, "median_pass_seconds", (double)median.seconds);
-    add_count(out, "read_bytes_per_second", (uint64_t)read_rate);
+    json_member_count(out, "read_bytes_per_second", (uint64_t)read_rate);
     add_real(out, "tokens_per_second", rate);
-    add_count(out, "peak_rss_bytes", machine_peak_rss_bytes());
-    add_count(out, "prompt_tokens", state->prompt_tokens);
-    add_count(out, "completion_tokens", state->completion_tokens);
+    json_member_count(out, "peak_rss_bytes", machine_peak_rss_bytes());
+    json_member_count(out, "prompt_tokens", state->prompt_tokens);
+    json_member_count(out, "completion_tokens", state->completion_tokens);
     const struct plan *plan = progress->plan;
-    add_count(out, "predicted_passes", plan->passes);
+    json_member_count(out, "predicted_passes", plan->passes);
     add_real(out, "predicted_seconds", plan->seconds);
-    add_count(out, "predicted_peak_bytes", plan->predicted_peak_bytes);
-    add_count(out, "budget_bytes", plan->budget_bytes);
-    add_count(out, "predicted_read_bytes_per_second", plan->read_bytes_per_second);
+    json_member_count(out, "predicted_peak_bytes", plan->predicted_peak_bytes);
+    json_member_count(out, "budget_bytes", plan->budget_bytes);
+    json_member_count(out, "predicted_read_bytes_per_second", plan->read_bytes_per_second);
     add_real(out, "predicted_tokens_per_second", predicted_rate(plan));
     buf_printf(out,
                ", \"engine\": \"%s\", \"precision\": \"%s\", \"kernels\": \"%s\", \"batch_max\": "
