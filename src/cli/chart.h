@@ -11,7 +11,7 @@ enum chart_unit { CHART_NUMBER, CHART_SECONDS, CHART_BYTES, CHART_RATE, CHART_SH
 
 struct chart_series {
     const char *name; /* "": the title says it */
-    const double *y; /* [count]; NaN leaves a gap */
+    const double *y;  /* [count]; NaN leaves a gap */
 };
 
 struct chart {

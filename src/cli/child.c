@@ -47,6 +47,27 @@ void child_add_number(struct child *child, const char *option, uint64_t value) {
     child_add(child, text);
 }
 
+/* Whether the argument is that option; *takes_next: its value is the next one, if it has any. */
+static bool is_option(const char *argument, const char *option, bool *takes_next) {
+    size_t length = strlen(option);
+    bool is_letter = option[1] != '-';
+    *takes_next = strcmp(argument, option) == 0;
+    return *takes_next ||
+           (strncmp(argument, option, length) == 0 && (argument[length] == '=' || is_letter));
+}
+
+void child_add_options(struct child *child, int argc, char **argv, const char *const *own) {
+    for (int i = 0; i < argc; i++) {
+        bool is_own = false, takes_next = false;
+        for (size_t k = 0; own[k] != NULL && !is_own; k++)
+            is_own = is_option(argv[i], own[k], &takes_next);
+        if (!is_own)
+            child_add(child, argv[i]);
+        else
+            i += takes_next;
+    }
+}
+
 /* In the new process: streams, then the program. */
 static _Noreturn void become(struct child *child, int out, bool is_quiet, pid_t parent) {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);

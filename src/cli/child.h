@@ -21,6 +21,9 @@ void child_init(struct child *child, const char *command);
 void child_release(struct child *child);
 void child_add(struct child *child, const char *argument);
 void child_add_number(struct child *child, const char *option, uint64_t value);
+/* The user's own words but for the options named in own (NULL ends it; "-o" for -o FILE and -oFILE)
+ * and their values, which the child does not know. */
+void child_add_options(struct child *child, int argc, char **argv, const char *const *own);
 /* Runs it to its end. Its standard output goes to the file out_path (NULL: nowhere), its messages
  * to ours, or nowhere if is_quiet. *code is its exit code, 128 + the signal that ended it.
  * SL_ERR_ENV when it cannot be started; SL_ERR_STOPPED when this process was to stop. */

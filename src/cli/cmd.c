@@ -118,6 +118,10 @@ const struct command command_table[] = {
 };
 const size_t command_count = sizeof command_table / sizeof command_table[0];
 
+bool cmd_has_two_words(const struct command *command) {
+    return strchr(command->name, ' ') != NULL;
+}
+
 int cmd_fail(enum status status, const struct error *err) {
     if (status == SL_OK)
         return 0;

@@ -15,6 +15,8 @@ struct command {
     uint32_t bit;        /* command_bit of its options */
     int (*run)(int argc, char **argv);
 };
+/* Whether the name is two words, as "bench job" is. */
+bool cmd_has_two_words(const struct command *command);
 extern const struct command command_table[];
 extern const size_t command_count;
 

@@ -50,18 +50,7 @@ static enum status read_batches(struct bench *bench, struct error *err) {
     return SL_OK;
 }
 
-/* Whether the argument is one of this command's own; *takes_next: and the next one with it. */
-static bool is_own(const char *argument, bool *takes_next) {
-    static const char *const own[] = {"--batches", "--output", "-o"};
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        size_t length = strlen(own[i]);
-        *takes_next = strcmp(argument, own[i]) == 0;
-        if (*takes_next || (strncmp(argument, own[i], length) == 0 &&
-                            (argument[length] == '=' || own[i][1] != '-')))
-            return true;
-    }
-    return strcmp(argument, "--json") == 0;
-}
+static const char *const own_options[] = {"--batches", "--output", "-o", NULL};
 
 static enum status run_point(struct bench *bench, struct point *point, struct error *err) {
     struct child child;
@@ -69,13 +58,7 @@ static enum status run_point(struct bench *bench, struct point *point, struct er
     child_path(bench->folder, "results.jsonl", results);
     child_path(bench->folder, "metrics.jsonl", metrics);
     child_init(&child, "run");
-    for (int i = 0; i < bench->argc; i++) {
-        bool takes_next;
-        if (!is_own(bench->argv[i], &takes_next))
-            child_add(&child, bench->argv[i]);
-        else
-            i += takes_next;
-    }
+    child_add_options(&child, bench->argc, bench->argv, own_options);
     child_add_number(&child, "--batch", point->batch);
     if (bench->settings.time_box_seconds == 0)
         child_add_number(&child, "--time-box", BOX_DEFAULT_SECONDS);
@@ -101,35 +84,21 @@ static enum status run_point(struct bench *bench, struct point *point, struct er
     return status;
 }
 
-static void add_text(struct buf *out, const char *name, const char *value) {
-    buf_printf(out, ", \"%s\": ", name);
-    json_add_string(out, str_from(value));
-}
-
-static void add_real(struct buf *out, const char *name, double value) {
-    buf_printf(out, ", \"%s\": ", name);
-    json_add_double(out, value);
-}
-
-static void add_count(struct buf *out, const char *name, uint64_t value) {
-    buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)value);
-}
-
 static void add_point(const struct point *point, struct buf *out) {
     const struct metrics_file *metrics = &point->metrics;
     buf_printf(out, "{\"batch\": %llu", (unsigned long long)point->batch);
     buf_printf(out, ", \"is_whole\": %s", point->code == 130 ? "false" : "true");
-    add_count(out, "batch_max", metrics->batch_max);
-    add_count(out, "passes", metrics->count);
-    add_real(out, "seconds", metrics->seconds);
-    add_real(out, "median_pass_seconds", metrics->median_pass_seconds);
-    add_real(out, "tokens_per_second", metrics->tokens_per_second);
-    add_count(out, "read_bytes_per_second", metrics->read_bytes_per_second);
+    json_member_count(out, "batch_max", metrics->batch_max);
+    json_member_count(out, "passes", metrics->count);
+    json_member_real(out, "seconds", metrics->seconds);
+    json_member_real(out, "median_pass_seconds", metrics->median_pass_seconds);
+    json_member_real(out, "tokens_per_second", metrics->tokens_per_second);
+    json_member_count(out, "read_bytes_per_second", metrics->read_bytes_per_second);
     double share = metrics_read_share(metrics);
     if (share >= 0)
-        add_real(out, "read_share", share);
-    add_count(out, "peak_rss_bytes", metrics->peak_rss_bytes);
-    add_count(out, "rows_done", metrics->rows_done);
+        json_member_real(out, "read_share", share);
+    json_member_count(out, "peak_rss_bytes", metrics->peak_rss_bytes);
+    json_member_count(out, "rows_done", metrics->rows_done);
     buf_add_char(out, '}');
 }
 
@@ -138,17 +107,17 @@ static void add_machine(struct buf *out) {
     machine_get(&machine);
     buf_add(out, STR(", \"machine\": {\"processor\": "));
     json_add_string(out, str_from(cpu_get()->name));
-    add_count(out, "cores", cpu_get()->threads_max);
-    add_count(out, "free_bytes", machine.free_bytes);
+    json_member_count(out, "cores", cpu_get()->threads_max);
+    json_member_count(out, "free_bytes", machine.free_bytes);
     buf_add_char(out, '}');
 }
 
 /* The record: one JSON object, for people to keep and for `report`. */
 static void add_record(const struct bench *bench, struct buf *out) {
     buf_add(out, STR("{\"kind\": \"bench job\""));
-    add_count(out, "date", (uint64_t)clock_wall_seconds());
-    add_text(out, "version", SL_VERSION);
-    add_text(out, "commit", cmd_commit());
+    json_member_count(out, "date", (uint64_t)clock_wall_seconds());
+    json_member_text(out, "version", str_from(SL_VERSION));
+    json_member_text(out, "commit", str_from(cmd_commit()));
     buf_add(out, STR(", \"command\": [\"sluice\", \"bench\", \"job\""));
     for (int i = 0; i < bench->argc; i++) {
         buf_add(out, STR(", "));
@@ -156,12 +125,12 @@ static void add_record(const struct bench *bench, struct buf *out) {
     }
     buf_add_char(out, ']');
     add_machine(out);
-    add_text(out, "model", bench->operands[0]);
-    add_text(out, "rows", bench->operands[1]);
+    json_member_text(out, "model", str_from(bench->operands[0]));
+    json_member_text(out, "rows", str_from(bench->operands[1]));
     const struct metrics_file *first = &bench->points[0].metrics;
-    add_text(out, "engine", first->engine);
-    add_text(out, "precision", first->precision);
-    add_text(out, "kernels", first->kernels);
+    json_member_text(out, "engine", str_from(first->engine));
+    json_member_text(out, "precision", str_from(first->precision));
+    json_member_text(out, "kernels", str_from(first->kernels));
     buf_add(out, STR(", \"points\": ["));
     for (size_t i = 0; i < bench->count; i++) {
         if (i > 0)

@@ -144,13 +144,9 @@ static void add_cases(struct buf *out) {
                      "    fi\n"));
 }
 
-static bool has_two_words(const struct command *command) {
-    return strchr(command->name, ' ') != NULL;
-}
-
 static void add_command_names(struct buf *out) {
     for (size_t i = 0; i < command_count; i++) {
-        if (!has_two_words(&command_table[i]))
+        if (!cmd_has_two_words(&command_table[i]))
             buf_printf(out, "%s ", command_table[i].name);
     }
     buf_add(out, STR("help"));

@@ -163,15 +163,7 @@ struct verify {
     const char *first_way, *second_way;
 };
 
-/* The user's own words but for --against, which `run` does not know. */
-static void add_options(struct child *child, const struct verify *verify) {
-    for (int i = 0; i < verify->argc; i++) {
-        bool is_ours = strcmp(verify->argv[i], "--against") == 0;
-        if (!is_ours && strncmp(verify->argv[i], "--against=", sizeof "--against=" - 1) != 0)
-            child_add(child, verify->argv[i]);
-        i += is_ours;
-    }
-}
+static const char *const own_options[] = {"--against", NULL};
 
 /* A run with the user's options, and then what this one is about: later options win. */
 static enum status run_once(const struct verify *verify, const char *name, const char *const *more,
@@ -181,7 +173,7 @@ static enum status run_once(const struct verify *verify, const char *name, const
     int code = 0;
     child_path(verify->folder, name, path);
     child_init(&child, "run");
-    add_options(&child, verify);
+    child_add_options(&child, verify->argc, verify->argv, own_options);
     child_add(&child, "-o");
     child_add(&child, path);
     child_add(&child, "--token-ids");
@@ -204,7 +196,7 @@ static enum status is_resident(const struct verify *verify, bool *out, struct er
     struct child child;
     int code = 0;
     child_init(&child, "plan");
-    add_options(&child, verify);
+    child_add_options(&child, verify->argc, verify->argv, own_options);
     child_add(&child, "--engine");
     child_add(&child, "resident");
     enum status status = child_run(&child, NULL, true, &code, err);

@@ -54,10 +54,6 @@ static int refuse(const char *name) {
     return EXIT_USAGE;
 }
 
-static bool has_two_words(const struct command *command) {
-    return strchr(command->name, ' ') != NULL;
-}
-
 /* "bench job" goes before "bench". */
 static const struct command *find_command(int argc, char **argv) {
     const struct command *found = NULL;
@@ -66,7 +62,7 @@ static const struct command *find_command(int argc, char **argv) {
         size_t first = strcspn(command->name, " ");
         if (strlen(argv[1]) != first || strncmp(command->name, argv[1], first) != 0)
             continue;
-        if (!has_two_words(command))
+        if (!cmd_has_two_words(command))
             found = found == NULL ? command : found;
         else if (argc > 2 && strcmp(command->name + first + 1, argv[2]) == 0)
             found = command;
@@ -100,6 +96,6 @@ int main(int argc, char **argv) {
     const struct command *command = find_command(argc, argv);
     if (command == NULL)
         return refuse(name);
-    int words = 1 + has_two_words(command);
+    int words = 1 + cmd_has_two_words(command);
     return command->run(argc - 1 - words, argv + 1 + words);
 }

@@ -89,6 +89,13 @@ static const char *shared(void) {
     return folder;
 }
 
+static void find_folder(const char *name, char path[512], char expected[600]) {
+    const char *root = shared();
+    must(root != NULL);
+    snprintf(path, 512, "%s/fixtures/models/%s", root, name);
+    snprintf(expected, 600, "%s/expected.json", path);
+}
+
 static void rig_open(struct rig *rig, const char *path, const struct setup *setup) {
     size_t count;
     *rig = (struct rig){0};
@@ -273,12 +280,10 @@ static void check_model(const char *path, const char *expected_path) {
 }
 
 static void folders_answer_as_the_reference_streamed_and_resident(void **state) {
-    const char *root = shared();
     (void)state;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         char path[512], expected[600];
-        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, folders[i]);
-        snprintf(expected, sizeof expected, "%s/expected.json", path);
+        find_folder(folders[i], path, expected);
         check_model(path, expected);
     }
 }
@@ -301,13 +306,11 @@ static const struct setup ways[] = {
 };
 
 static void sampled_rows_do_not_depend_on_batch_chunks_or_threads(void **state) {
-    const char *root = shared();
     char path[512], expected_path[600];
     struct expected expected;
     struct run first, other;
     (void)state;
-    snprintf(path, sizeof path, "%s/fixtures/models/llama-gqa", root);
-    snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+    find_folder("llama-gqa", path, expected_path);
     expected_read(&expected, expected_path);
     run_job(path, &expected, &ways[0], &first);
     for (size_t i = 1; i < sizeof ways / sizeof ways[0]; i++) {
@@ -367,8 +370,7 @@ static void rows_end_at_declared_ids_and_say_so(void **state) {
     char path[512], expected_path[600];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, names[i]);
-        snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+        find_folder(names[i], path, expected_path);
         check_endings(path, expected_path, 2, 5);
     }
     snprintf(path, sizeof path, "%s/fixtures/gguf/llama-bf16.gguf", root);
@@ -379,7 +381,6 @@ static void rows_end_at_declared_ids_and_say_so(void **state) {
 
 /* Windows of 16 positions touch 2 pages, and 5 tokens of a pass 1 more: with 2 rows, 5 pages do. */
 static void windowed_rows_keep_few_pages_and_the_same_bits(void **state) {
-    const char *root = shared();
     static const char *const names[] = {"mistral-window", "gemma2", "gemma3", "gpt-oss"};
     static const struct setup tight[] = {
         {false, 2, 2, 5, SL_BLOCK_BYTES_MAX, KV_F32, true, LIMIT, 0, 5, 0, false},
@@ -390,8 +391,7 @@ static void windowed_rows_keep_few_pages_and_the_same_bits(void **state) {
         char path[512], expected_path[600];
         struct expected expected;
         struct run first, other;
-        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, names[i]);
-        snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+        find_folder(names[i], path, expected_path);
         expected_read(&expected, expected_path);
         run_job(path, &expected, &plain, &first);
         for (size_t j = 0; j < expected.prompts->count; j++)
@@ -453,12 +453,10 @@ static void check_suspended(const char *path, const char *expected_path, bool ke
 static void suspended_rows_go_on_with_the_same_bits(void **state) {
     static const char *const names[] = {"llama-gqa", "mistral-window", "gemma3",
                                         "gpt-oss",   "deepseek-v3",    "qwen3-moe"};
-    const char *root = shared();
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], expected_path[600];
-        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, names[i]);
-        snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+        find_folder(names[i], path, expected_path);
         check_suspended(path, expected_path, i % 2 == 0);
     }
 }
@@ -470,7 +468,7 @@ static void suspended_rows_go_on_with_the_same_bits(void **state) {
 /* Rows that all begin with the first `head` tokens of the longest prompt and go on with 1 to 19
  * tokens of their own; two are the same. In place of the prompts of the fixture. */
 static void make_alike(struct expected *expected, size_t head) {
-    const struct json *prompts = expected->prompts, *tree = NULL;
+    const struct json *prompts = expected->prompts;
     const struct json *ids = json_get(&prompts->items[prompts->count - 1], "ids");
     buf_clear(&expected->text);
     buf_add(&expected->text, STR("{\"prompts\":["));
@@ -484,10 +482,7 @@ static void make_alike(struct expected *expected, size_t head) {
     }
     buf_add(&expected->text, STR("]}"));
     arena_release(&expected->arena);
-    arena_init(&expected->arena);
-    MUST_OK(json_parse(&expected->arena, buf_str(&expected->text), &(struct json_options){0}, &tree,
-                       &err));
-    expected->prompts = json_get(tree, "prompts");
+    expected_parse(expected);
 }
 
 /* Plenty of room; few rows at a time, so that most join those that have gone; and pools so small
@@ -527,12 +522,10 @@ static void rows_that_share_prefixes_have_the_bits_of_rows_apart(void **state) {
     static const char *const names[] = {"llama-gqa", "mistral-window", "gemma2",
                                         "gemma3",    "gpt-oss",        "deepseek-v3",
                                         "qwen3-moe", "phi3-longrope"};
-    const char *root = shared();
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], expected_path[600];
-        snprintf(path, sizeof path, "%s/fixtures/models/%s", root, names[i]);
-        snprintf(expected_path, sizeof expected_path, "%s/expected.json", path);
+        find_folder(names[i], path, expected_path);
         /* longrope: of 20 tokens and up to 19 + 6 more some rows stay within 32 and others not */
         check_alike(path, expected_path, strcmp(names[i], "phi3-longrope") == 0 ? 20 : 56);
     }

@@ -69,15 +69,15 @@ static enum status open_row(struct run *run, size_t index, struct error *err) {
 }
 
 /* A part of the open row that is a choice. */
-static void ask_score(struct live *live, size_t index, const struct part *part,
-                      struct seq_request *request) {
+static void ask_score(struct live *live, const struct job_row *looked, size_t index,
+                      const struct part *part, struct seq_request *request) {
     struct live_choice *choice = &live->choices[index];
     choice->score.tokens = part->count - part->context;
     request->user = choice;
     request->prompt_count = part->count - 1;
     request->target = request->prompt[part->count - 1];
     request->score_first = part->context;
-    request->alike_count = index > 0 ? (part->context - 1) / SL_PAGE_TOKENS * SL_PAGE_TOKENS : 0;
+    request->alike_count = index > 0 ? job_shared_tokens(looked) : 0;
 }
 
 /* The next part of the open row enters; it fits. */
@@ -99,7 +99,7 @@ static enum status admit_part(struct run *run, struct error *err) {
         .prefix = looked->prefix,
     };
     if (live->choices != NULL)
-        ask_score(live, run->open_next, part, &request);
+        ask_score(live, looked, run->open_next, part, &request);
     else if (begun != NULL)
         TRY(go_on(run, live, begun, &request, err));
     TRY(engine_admit(run->engine, &request, err));
