@@ -1,10 +1,18 @@
 #!/usr/bin/env python3
 """The configs that models of 2025 and 2026 are published with, their sizes made small: what they mean is understood, text parts of multimodal models
 run under their prefixes, and `show` says every setting. Each entry of MODELS is a published config.json but for sizes; weights are random."""
+import gzip
 import json
+import os
 import struct
+from pathlib import Path
 
-from harness import Suite, equal, main, refused, true
+from harness import ROOT, Skip, Suite, equal, main, refused, true
+
+TEMPLATES = Path(os.environ.get("SLUICE_SHARED", ROOT.parent / "shared")) / "fixtures/templates"
+# Of families whose published template lies among the fixtures.
+TEMPLATE_OF = {"qwen3_5_text": "Qwen3.5-4B", "gemma4_text": "google-gemma-4-31B-it", "minimax_m2": "MiniMax-M2", "seed_oss": "ByteDance-Seed-OSS"}
+TEMPLATE_BOS = "<BOS>"   # what they were rendered with
 
 ROWS = [{"id": 1, "prompt_ids": [40, 41, 42, 50, 51, 60, 61]}, {"id": 2, "prompt_ids": [90, 13]}]
 OPTIONS = ("--token-ids", "--max-tokens", 4, "--ignore-eos", "--kv", "f32", "--threads", 1)
@@ -152,6 +160,28 @@ class Recent(Suite):
                                    ("Llama-4-Scout-17B-16E", dict(layer_types=["sliding_attention"] * 4), "layer_types"),
                                    ("c4ai-command-r7b", dict(use_qk_norm=True), "use_qk_norm")):
             refused(self.command("show", self.published(name, **change)), 3, word)
+
+    def check_chats_run_through_the_published_templates_and_thinking_can_be_switched(self):
+        """The answer to a chat is that to the text which jinja2 made of it, with enable_thinking and without."""
+        if not TEMPLATES.is_dir():
+            raise Skip("no fixtures")
+        for family, template in TEMPLATE_OF.items():
+            model = self.model(*SMALL, "--family", family)
+            (model / "chat_template.jinja").write_bytes((TEMPLATES / f"{template}.jinja").read_bytes())
+            with gzip.open(TEMPLATES / f"{template}.jsonl.gz", "rt", encoding="utf-8") as lines:
+                cases = [case for case in map(json.loads, lines) if case["add_generation_prompt"] and "rendered" in case
+                         and ("enable_thinking" in case.get("kwargs", {}) or case["id"] in ("sys_user/gen", "multi_turn/gen"))]
+            true(len(cases) >= 4, f"{template}: {len(cases)} cases")
+            texts = b"".join(json.dumps({"text": case["rendered"].replace(TEMPLATE_BOS, "<|begin|>")}).encode() + b"\n" for case in cases)
+            ids = [json.loads(line)["ids"] for line in self.command("tokenize", model, stdin=texts).out.splitlines()]
+            chats = [dict(id=case["id"], messages=case["messages"], chat_template_kwargs=case.get("kwargs", {})) for case in cases]
+            plain = [dict(id=case["id"], prompt_ids=prompt) for case, prompt in zip(cases, ids)]
+            answers = []
+            for rows in (chats, plain):
+                done = self.run(model, rows, *OPTIONS)
+                equal(done.code, 0, f"{template}: {done.err[-300:]}")
+                answers.append([(row["id"], row["token_ids"], row["usage"]["prompt_tokens"]) for row in done.results])
+            equal(answers[0], answers[1], template)
 
 
 def check_of(name):
