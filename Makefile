@@ -100,7 +100,7 @@ check-deep:
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/asan OPT='-O1 -g' \
 	    SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' all tests
 	$(MAKE) -j$(JOBS) CC=clang BUILD=build/tsan OPT='-O1 -g' SANITIZE=-fsanitize=thread all tests
-	$(MAKE) -j$(JOBS) CC=gcc BUILD=build/gcc all
+	$(MAKE) -j$(JOBS) CC=gcc BUILD=build/gcc all tests
 	if tools/cross.sh $(CROSS)/root; then $(MAKE) cross; else rm -f $(CROSS)/sluice; fi
 	python3 tools/check.py --deep --build build/gcc --also asan=build/asan --also tsan=build/tsan \
 	    --aarch64 neon=$(CROSS)

@@ -45,6 +45,11 @@ class Suite:
         self.sluice, self.scratch, self.number = os.path.abspath(sluice), Path(scratch), 0
         self.made = {}      # of options and name: a model that no test touches
 
+    def own_memory_only(self):
+        """Skips a test of resident memory where a sanitizer's shadow and freed blocks count as the program's."""
+        if any(name in Path(self.sluice).read_bytes() for name in (b"__asan_init", b"__tsan_init")):
+            raise Skip("a sanitizer holds memory of its own")
+
     def folder(self):
         self.number += 1
         made = self.scratch / str(self.number)

@@ -58,7 +58,10 @@ def run(command, **env):
 
 
 def unit(tally, build, label, env, emulator=(), only="*_test"):
-    for test in sorted(build.rglob(only)):
+    tests = sorted(build.rglob(only))
+    if not tests:
+        tally.add(f"{label} {build}", 0, 1, 0, "no test was built", 0)
+    for test in tests:
         code, output, seconds = run([*emulator, test], **env)
         passed = len(re.findall(r"^\[       OK \]", output, re.M))
         failed = len(set(re.findall(r"^\[  FAILED  \] (\w+)$", output, re.M)))
