@@ -26,6 +26,8 @@ ISAS = ("scalar", "avx2", "avx512", "neon")     # of the kernel set `portable`
 BF16_SETS = ("avx512bf16", "amx")
 FEW_MODELS = ("llama-gqa", "gemma2", "qwen3-moe", "mlx-4bit")     # of the fixtures, for each instruction set
 MEMCHECK = ["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"]
+# A report is told from exit code 1, which says that a row had an error.
+SANITIZERS = {name + "_OPTIONS": "exitcode=99" for name in ("ASAN", "UBSAN", "TSAN", "LSAN")}
 EMULATOR = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
 
 
@@ -49,7 +51,7 @@ class Tally:
 def run(command, **env):
     start = time.monotonic()
     try:
-        done = subprocess.run(list(map(str, command)), cwd=ROOT, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
+        done = subprocess.run(list(map(str, command)), cwd=ROOT, env={**SANITIZERS, **os.environ, **env}, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=STEP_SECONDS)
         code, output = done.returncode, done.stdout.decode("utf-8", "replace")
     except subprocess.TimeoutExpired as late:
@@ -77,7 +79,7 @@ def valgrind(tally, build, env):
         tally.skip("valgrind", "it is not there (tools/deps.sh deep)")
         return
     for layer in ("base", "io", "weights", "job"):
-        unit(tally, build / layer, f"valgrind ({layer})", env, ["valgrind", *MEMCHECK])
+        unit(tally, build / layer, f"valgrind ({layer})", {**env, "SLUICE_MEMCHECK": "1"}, ["valgrind", *MEMCHECK])
 
 
 def script(tally, name, command, **env):

@@ -1,6 +1,7 @@
 /* The processor as this process sees it, against /proc/cpuinfo (x86-64) or what the kernel handed
  * it (aarch64), and its own affinity. */
 #include "base/cpu.h"
+#include "base/memcheck_for_test.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -31,6 +32,7 @@ static bool kernel_lists(const char *flag) {
 
 static void instruction_sets_are_those_the_kernel_lists(void **state) {
     (void)state;
+    skip_under_memcheck("it shows a processor of its own");
     const struct cpu *cpu = cpu_get();
 #if defined(__x86_64__)
     bool has_avx2 = kernel_lists("avx2") && kernel_lists("fma") && kernel_lists("f16c");

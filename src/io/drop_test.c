@@ -1,5 +1,6 @@
 /* Reads through the page cache, where direct ones are refused, leave next to nothing in it: else
  * weights would fill memory that is not ours. Looked at from outside, with mincore. */
+#include "base/memcheck_for_test.h"
 #include "io/ring_method.h"
 
 #include <fcntl.h>
@@ -54,6 +55,7 @@ static size_t cached_pages(void) {
 
 static void buffered_reads_leave_the_page_cache_as_good_as_empty(void **state) {
     (void)state;
+    skip_under_memcheck("it looks into every file that is mapped");
     struct statfs info;
     const struct ring_method *methods[] = {&ring_method_sync, &ring_method_pool,
                                            &ring_method_uring};

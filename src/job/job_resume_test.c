@@ -3,6 +3,7 @@
 #include "job/job.h"
 
 #include "base/fault.h"
+#include "base/memcheck_for_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -187,6 +188,7 @@ static void a_job_short_of_pages_comes_to_the_same_bytes_stopped_or_not(void **s
 /* The passes of this model take microseconds: a job of some dozens is far from 10 ms. */
 static void short_passes_share_a_transaction(void **state) {
     (void)state;
+    skip_under_memcheck("passes are not short");
     struct settings settings = defaults();
     struct buf all, text;
     uint64_t statements[2] = {0};

@@ -345,7 +345,8 @@ static void set_tops(struct output *output) {
     for (size_t i = 0; i < output->counts.rows_begun; i++) {
         struct begun *begun = &output->begun[i];
         for (size_t t = 0; begun->logprobs != NULL && t < begun->count; t++)
-            begun->logprobs[t].top = begun->tops + t * begun->top_count;
+            begun->logprobs[t].top =
+                begun->tops == NULL ? NULL : begun->tops + t * begun->top_count;
     }
 }
 
