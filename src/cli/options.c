@@ -421,6 +421,14 @@ static enum status unknown_option(struct str name, enum command_bit command, str
                      STR_ARG(name));
 }
 
+/* The same of a word of the command line. */
+static enum status unknown_word(const char *word, enum command_bit command, struct error *err) {
+    struct str name = str_from(word + 2);
+    if (word[1] == '-')
+        return unknown_option(str_cut(name, 0, str_find(name, STR("="), 0)), command, err);
+    return error_set(err, SL_ERR_USAGE, "there is no option %s: --help lists what there is", word);
+}
+
 /* ---- --config */
 
 static struct str trim(struct str s) {
@@ -510,23 +518,15 @@ static enum status take_option(struct cursor *cursor, const struct option *optio
     return set_value(option, value, cursor->settings, err);
 }
 
-static enum status take_long(struct cursor *cursor, const char *text, struct error *err) {
-    struct str name = str_from(text);
+const struct option *options_match(const char *word, enum command_bit command, const char **value) {
+    struct str name = str_from(word + 2);
     size_t equals = str_find(name, STR("="), 0);
-    const char *value = equals == SIZE_MAX ? NULL : text + equals + 1;
-    name = str_cut(name, 0, equals);
-    const struct option *option = find_option(name, cursor->command);
-    if (option == NULL)
-        return unknown_option(name, cursor->command, err);
-    return take_option(cursor, option, value, err);
-}
-
-static enum status take_short(struct cursor *cursor, const char *text, struct error *err) {
-    const struct option *option = find_letter(text[1], cursor->command);
-    if (option == NULL)
-        return error_set(err, SL_ERR_USAGE, "there is no option %s: --help lists what there is",
-                         text);
-    return take_option(cursor, option, text[2] == '\0' ? NULL : text + 2, err);
+    if (word[1] != '-') {
+        *value = word[2] == '\0' ? NULL : word + 2;
+        return find_letter(word[1], command);
+    }
+    *value = equals == SIZE_MAX ? NULL : word + 2 + equals + 1;
+    return find_option(str_cut(name, 0, equals), command);
 }
 
 static enum status walk(struct cursor *cursor, const char **operands, size_t operands_max,
@@ -541,10 +541,11 @@ static enum status walk(struct cursor *cursor, const char **operands, size_t ope
             operands[(*operand_count)++] = text;
         } else if (strcmp(text, "--") == 0) {
             has_ended = true;
-        } else if (text[1] == '-') {
-            TRY(take_long(cursor, text + 2, err));
         } else {
-            TRY(take_short(cursor, text, err));
+            const char *value;
+            const struct option *option = options_match(text, cursor->command, &value);
+            TRY(option != NULL ? take_option(cursor, option, value, err)
+                               : unknown_word(text, cursor->command, err));
         }
     }
     return SL_OK;
