@@ -143,6 +143,8 @@ static enum status try_once(struct worker *worker, const char *url, double *wait
     };
     struct http_answer answer;
     http_get(worker->http, &request, &answer);
+    if (!part_flush(part) && answer.end != HTTP_STOPPED)
+        answer.end = HTTP_REFUSED;
     *wait = answer.retry_after_seconds;
     snprintf(problem, 200, "%s", answer.problem);
     if (answer.end == HTTP_STOPPED)
