@@ -41,6 +41,10 @@ static bool sum_again(struct part *part) {
     void *data = part->have > 0 ? mem_new(1, SUM_BYTES) : NULL;
     bool is_read = part->have == 0 || data != NULL;
     for (uint64_t at = 0; is_read && at < part->have;) {
+        if (part->should_stop()) {
+            mem_free(data);
+            return fail(part, "its sum is not made", EINTR);
+        }
         uint64_t left = part->have - at;
         int64_t got = file_pread(part->fd, data, left < SUM_BYTES ? (size_t)left : SUM_BYTES, at);
         is_read = got > 0;
@@ -128,8 +132,9 @@ static bool take_up(struct part *part, const struct stat *info) {
 }
 
 enum status part_open(struct part *part, const char *blob_path, const char *key, uint64_t bytes,
-                      struct error *err) {
-    *part = (struct part){.key = key, .bytes = bytes, .fd = -1, .direct_fd = -1};
+                      bool (*should_stop)(void), struct error *err) {
+    *part = (struct part){
+        .key = key, .bytes = bytes, .should_stop = should_stop, .fd = -1, .direct_fd = -1};
     const struct flow_stage stages[] = {{add_to_file, part}, {add_to_sum, part}};
     const int flags = O_CLOEXEC | O_NOFOLLOW;
     struct stat info;
@@ -147,7 +152,8 @@ enum status part_open(struct part *part, const char *blob_path, const char *key,
     if (status == SL_OK)
         status = flow_new(stages, sizeof stages / sizeof stages[0], &part->flow, err);
     if (status == SL_OK && !take_up(part, &info))
-        status = error_set(err, SL_ERR_ENV, "%s: %s", part->path, part->problem);
+        status = error_set(err, should_stop() ? SL_ERR_STOPPED : SL_ERR_ENV, "%s: %s", part->path,
+                           part->problem);
     if (status != SL_OK)
         part_close(part);
     return status;

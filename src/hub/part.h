@@ -13,6 +13,7 @@ struct part {
     const char *key;
     uint64_t bytes; /* of the whole file */
     uint64_t have;  /* taken; part_flush has them written and summed */
+    bool (*should_stop)(void);
     char path[PATH_MAX], etag_path[PATH_MAX];
     char etag[256]; /* "" when unknown */
     int fd;
@@ -28,10 +29,11 @@ struct part {
     bool is_out_of_room; /* the problem is the disk: no other try mends it */
 };
 
-/* Opens or makes the part beside blob_path and sums what is there; one that is longer than the file
- * begins anew. SL_ERR_ENV. */
+/* Opens or makes the part beside blob_path and sums what is there, which takes a second for a GB or
+ * two; one that is longer than the file begins anew. SL_ERR_ENV; SL_ERR_STOPPED, the part is then
+ * as it was. */
 enum status part_open(struct part *part, const char *blob_path, const char *key, uint64_t bytes,
-                      struct error *err);
+                      bool (*should_stop)(void), struct error *err);
 void part_close(struct part *part);
 /* Where the bytes of an answer go: cuts the part back to where they begin. False, with problem set:
  * they begin behind its end, or are of a file of another size. */
