@@ -1,5 +1,5 @@
 /* Options: ONE table of settings, from which come parsing, --config files, --help, the manual's
- * option list and the fingerprint. getenv is used here and in main.c alone. */
+ * option list and the fingerprint. */
 #ifndef SLUICE_CLI_OPTIONS_H
 #define SLUICE_CLI_OPTIONS_H
 
