@@ -118,7 +118,7 @@ fuzz:
 PREFIX ?= /usr/local
 PLACE = $(DESTDIR)$(PREFIX)
 install: all
-	install -d $(PLACE)/bin $(PLACE)/share/man/man1 $(PLACE)/share/doc/sluice
+	install -d $(PLACE)/bin $(PLACE)/share/man/man1 $(PLACE)/share/doc/sluice/docs/measurements
 	install -d $(PLACE)/share/bash-completion/completions $(PLACE)/share/zsh/site-functions
 	install -d $(PLACE)/share/fish/vendor_completions.d
 	install -m 755 $(BUILD)/sluice $(PLACE)/bin/sluice
@@ -126,7 +126,9 @@ install: all
 	$(BUILD)/sluice completion bash > $(PLACE)/share/bash-completion/completions/sluice
 	$(BUILD)/sluice completion zsh > $(PLACE)/share/zsh/site-functions/_sluice
 	$(BUILD)/sluice completion fish > $(PLACE)/share/fish/vendor_completions.d/sluice.fish
-	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(PLACE)/share/doc/sluice
+	install -m 644 README.md CONTRIBUTING.md LICENSE $(PLACE)/share/doc/sluice
+	install -m 644 $(wildcard docs/*.md) docs/report.png $(PLACE)/share/doc/sluice/docs
+	install -m 644 $(wildcard docs/measurements/*.md) $(PLACE)/share/doc/sluice/docs/measurements
 
 uninstall:
 	rm -f $(PLACE)/bin/sluice $(PLACE)/share/man/man1/sluice.1

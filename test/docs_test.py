@@ -73,6 +73,11 @@ _sluice; printf '%s\\n' "${{COMPREPLY[@]}}"
         if missing == list(SHELLS):
             raise Skip("no shell is installed")
 
+    def check_help_is_the_same_by_either_way(self):
+        for command in self.commands():
+            equal(self.said("help", *command.split()), self.said(*command.split(), "--help"), command)
+        refused(self.command("help", "nothing"), 2, "no command nothing")
+
     def check_odd_usage_is_refused(self):
         for words in (("completion",), ("completion", "tcsh"), ("completion", "bash", "zsh"), ("man", "run"), ("man", "--json")):
             refused(self.command(*words), 2)
@@ -84,7 +89,12 @@ _sluice; printf '%s\\n' "${{COMPREPLY[@]}}"
         equal(subprocess.run([place / "usr/bin/sluice", "--version"], stdout=subprocess.PIPE).stdout.decode(), self.said("--version"))
         equal((place / "usr/share/man/man1/sluice.1").read_text(), self.said("man"))
         equal((place / "usr/share/bash-completion/completions/sluice").read_text(), self.said("completion", "bash"))
-        true((place / "usr/share/doc/sluice/manual.md").is_file(), "the manual")
+        documents = place / "usr/share/doc/sluice"
+        true((documents / "docs/manual.md").is_file(), "the manual")
+        for name in ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (documents / "docs").glob("*.md"))):
+            path = documents / name
+            for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+                true((path.parent / link).exists(), f"{name} has a link to {link}")
         subprocess.run([*make, "uninstall"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         equal([str(path) for path in place.rglob("*") if not path.is_dir()], [])
 

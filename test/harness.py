@@ -70,9 +70,9 @@ class Suite:
             shutil.copytree(out, self.made[key]) if out.is_dir() else shutil.copy(out, self.made[key])
         return out
 
-    def command(self, *args, stdin=b"", env=None, seconds=120):
+    def command(self, *args, stdin=b"", env=None, seconds=120, cwd=None):
         home = self.folder()
-        done = subprocess.run([self.sluice, *map(str, args)], input=stdin, capture_output=True, timeout=seconds,
+        done = subprocess.run([self.sluice, *map(str, args)], input=stdin, capture_output=True, timeout=seconds, cwd=cwd,
                               env={**os.environ, "SLUICE_HOME": str(home), **(env or {})})
         return Outcome(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"), [])
 

@@ -111,6 +111,8 @@ class PlanTests(Suite):
             equal(done.bytes, self.run(path, rows, *options, env=env).bytes, "as if it had been named")
             plan = self.plan(published, rows, *options, "--precision", bits, env=env)
             true(str(path)[-40:] in plan["precision_reason"] or "form that --precision asks for" in plan["precision_reason"], plan["precision_reason"])
+        elsewhere = env | {"HF_HUB_CACHE": env["HF_HOME"] + "/hub", "HF_HOME": "/none"}
+        equal(self.run(published, rows, *options, "--precision", 4, env=elsewhere).code, 0)
         nothing = {"SLUICE_HOME": str(self.folder()), "HF_HOME": str(self.folder())}
         refused(self.run(published, rows, *options, "--precision", 8, env=nothing), 3, "--precision 8", "Hugging Face cache")
 

@@ -251,6 +251,23 @@ class Pull(Suite):
                 self.pulled(hub)
                 subprocess.run(["rm", "-r", self.folder_of(hub)], check=True)
 
+    def check_a_large_part_is_summed_only_until_a_signal(self):
+        hub = self.hub()
+        key, whole = "a" * 64, 1 << 36      # a minute to sum
+        hub.more = [{"rfilename": "model-x.safetensors", "lfs": {"sha256": key, "size": whole}, "size": whole, "blobId": "b" * 40}]
+        part = self.folder_of(hub) / "blobs" / (key + ".incomplete")
+        part.parent.mkdir(parents=True)
+        with part.open("wb") as file:
+            file.truncate(whole - 1)
+        env = {**os.environ, **hub.env, "SLUICE_HOME": str(self.scratch)}
+        running = subprocess.Popen([self.sluice, "pull", REPO, "--disk-floor", "0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        _, text = running.communicate(timeout=10)
+        equal(running.returncode, 130, text)
+        true(b"what is downloaded is kept" in text, text)
+        equal(part.stat().st_size, whole - 1)
+
     def check_two_processes_fetch_one_model_together(self):
         hub = self.hub()
         hub.piece, hub.pause = 1 << 14, 0.002

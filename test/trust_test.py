@@ -130,6 +130,20 @@ class Trust(Suite):
         refused(self.command("bench", "job", model), 2, "ROWS")
         refused(self.command("bench", "job", "/none", rows), 3, "/none")
 
+    def check_names_and_values_may_look_like_options(self):
+        model, rows = self.model("--context", 4096, name="-o"), self.rows(ROWS)
+        folder = rows.parent / "-rows"
+        folder.mkdir()
+        for name in ("-o", "--against"):
+            (folder / name).symlink_to(model if name == "-o" else rows)
+        for words in (["--limit", "2", "--max-tokens=3", "--", "-o", "--against"], ["--limit=2", "--max-tokens", "3", "--stop", "--", "--stop", "-o", "--", "-o", "--against"]):
+            done = self.command("verify", *words, cwd=folder)
+            equal((done.code, done.out.decode()), (0, "identical 2/2\n"), done.err)
+            done = self.command("bench", "job", "--batches=2", "-orecord", *words, cwd=folder)
+            equal((done.code, done.out), (0, b""), done.err)
+            equal([point["rows_done"] for point in json.loads((folder / "record").read_text())["points"]], [2])
+        refused(self.command("verify", "--", "-o", "--against", "--limit", cwd=folder), 2, "--limit", "one argument too many")
+
     def check_a_time_box_and_a_signal_stop_it(self):
         model = self.model("--context", 4096, "--hidden", 512, "--layers", 8)
         rows = self.rows([{"id": i, "prompt": "ab" * 20} for i in range(50)])

@@ -47,25 +47,38 @@ void child_add_number(struct child *child, const char *option, uint64_t value) {
     child_add(child, text);
 }
 
-/* Whether the argument is that option; *takes_next: its value is the next one, if it has any. */
-static bool is_option(const char *argument, const char *option, bool *takes_next) {
-    size_t length = strlen(option);
-    bool is_letter = option[1] != '-';
-    *takes_next = strcmp(argument, option) == 0;
-    return *takes_next ||
-           (strncmp(argument, option, length) == 0 && (argument[length] == '=' || is_letter));
+static bool is_one_of(const char *name, const char *const *names) {
+    for (; *names != NULL; names++) {
+        if (strcmp(name, *names) == 0)
+            return true;
+    }
+    return false;
 }
 
-void child_add_options(struct child *child, int argc, char **argv, const char *const *own) {
-    for (int i = 0; i < argc; i++) {
-        bool is_own = false, takes_next = false;
-        for (size_t k = 0; own[k] != NULL && !is_own; k++)
-            is_own = is_option(argv[i], own[k], &takes_next);
+void child_add_options(struct child *child, int argc, char **argv, enum command_bit command,
+                       const char *const *own) {
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *value;
+        if (argv[i][0] != '-' || argv[i][1] == '\0')
+            continue;
+        const struct option *option = options_match(argv[i], command, &value);
+        must(option != NULL);
+        bool is_own = is_one_of(option->name, own);
         if (!is_own)
             child_add(child, argv[i]);
-        else
-            i += takes_next;
+        if (option->argument == NULL || value != NULL)
+            continue;
+        must(i + 1 < argc);
+        i++;
+        if (!is_own)
+            child_add(child, argv[i]);
     }
+}
+
+void child_add_operands(struct child *child, const char *const *operands, size_t count) {
+    child_add(child, "--");
+    for (size_t i = 0; i < count; i++)
+        child_add(child, operands[i]);
 }
 
 /* In the new process: streams, then the program. */

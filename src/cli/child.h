@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/options.h"
 
 #include <limits.h>
 
@@ -21,9 +22,12 @@ void child_init(struct child *child, const char *command);
 void child_release(struct child *child);
 void child_add(struct child *child, const char *argument);
 void child_add_number(struct child *child, const char *option, uint64_t value);
-/* The user's own words but for the options named in own (NULL ends it; "-o" for -o FILE and -oFILE)
- * and their values, which the child does not know. */
-void child_add_options(struct child *child, int argc, char **argv, const char *const *own);
+/* The user's options of this command, which options_parse has taken, with their values, but for
+ * those whose names are in own (NULL ends it), which the child does not know. */
+void child_add_options(struct child *child, int argc, char **argv, enum command_bit command,
+                       const char *const *own);
+/* Behind all options, and behind "--": a name may begin with a -. */
+void child_add_operands(struct child *child, const char *const *operands, size_t count);
 /* Runs it to its end. Its standard output goes to the file out_path (NULL: nowhere), its messages
  * to ours, or nowhere if is_quiet. *code is its exit code, 128 + the signal that ended it.
  * SL_ERR_ENV when it cannot be started; SL_ERR_STOPPED when this process was to stop. */

@@ -14,10 +14,10 @@ enum { EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3, EXIT_PIPE = 141 };
 const struct command command_table[] = {
     {"run", "run MODEL ROWS -o RESULTS [options]", "answer every row of a file",
      "Reads prompts, a JSON object a line, and writes an answer a line. MODEL is a folder with\n"
-     "safetensors or a .gguf file (of a split set the first). Before the first pass it says what "
-     "it\n"
-     "will do; SIGINT stops it within one block of weights. Stopped, killed or out of room, the\n"
-     "same command goes on where it was, by the journal RESULTS.sluice beside the results.\n"
+     "safetensors, a .gguf file (of a split set the first), or a name as `pull` has it: a model\n"
+     "that is not here is fetched. Before the first pass it says what it will do; SIGINT stops it\n"
+     "within one block of weights. Stopped, killed or out of room, the same command goes on where\n"
+     "it was, by the journal RESULTS.sluice beside the results.\n"
      "Exit codes: 0 every row has an answer, 1 some rows are errors, 2 wrong usage or input,\n"
      "3 the environment (model unreadable, disk full, no memory), 130 or 143 stopped.\n",
      FOR_RUN, cmd_run},

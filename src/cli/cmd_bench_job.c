@@ -50,7 +50,7 @@ static enum status read_batches(struct bench *bench, struct error *err) {
     return SL_OK;
 }
 
-static const char *const own_options[] = {"--batches", "--output", "-o", NULL};
+static const char *const own_options[] = {"batches", "output", NULL};
 
 static enum status run_point(struct bench *bench, struct point *point, struct error *err) {
     struct child child;
@@ -58,7 +58,7 @@ static enum status run_point(struct bench *bench, struct point *point, struct er
     child_path(bench->folder, "results.jsonl", results);
     child_path(bench->folder, "metrics.jsonl", metrics);
     child_init(&child, "run");
-    child_add_options(&child, bench->argc, bench->argv, own_options);
+    child_add_options(&child, bench->argc, bench->argv, FOR_BENCH_JOB, own_options);
     child_add_number(&child, "--batch", point->batch);
     if (bench->settings.time_box_seconds == 0)
         child_add_number(&child, "--time-box", BOX_DEFAULT_SECONDS);
@@ -67,6 +67,7 @@ static enum status run_point(struct bench *bench, struct point *point, struct er
     child_add(&child, results);
     child_add(&child, "--metrics");
     child_add(&child, metrics);
+    child_add_operands(&child, bench->operands, 2);
     log_note("bench job: batch %llu", (unsigned long long)point->batch);
     enum status status = child_run(&child, NULL, false, &point->code, err);
     child_release(&child);

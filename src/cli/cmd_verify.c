@@ -158,12 +158,13 @@ struct verify {
     int argc;
     char **argv;
     struct settings settings;
+    const char *operands[2];
     char folder[PATH_MAX];
     struct answers ours, other, theirs;
     const char *first_way, *second_way;
 };
 
-static const char *const own_options[] = {"--against", NULL};
+static const char *const own_options[] = {"against", NULL};
 
 /* A run with the user's options, and then what this one is about: later options win. */
 static enum status run_once(const struct verify *verify, const char *name, const char *const *more,
@@ -173,7 +174,7 @@ static enum status run_once(const struct verify *verify, const char *name, const
     int code = 0;
     child_path(verify->folder, name, path);
     child_init(&child, "run");
-    child_add_options(&child, verify->argc, verify->argv, own_options);
+    child_add_options(&child, verify->argc, verify->argv, FOR_VERIFY, own_options);
     child_add(&child, "-o");
     child_add(&child, path);
     child_add(&child, "--token-ids");
@@ -181,6 +182,7 @@ static enum status run_once(const struct verify *verify, const char *name, const
         child_add_number(&child, "--limit", ROWS_DEFAULT);
     for (; *more != NULL; more++)
         child_add(&child, *more);
+    child_add_operands(&child, verify->operands, 2);
     enum status status = child_run(&child, NULL, false, &code, err);
     child_release(&child);
     TRY(status);
@@ -196,9 +198,10 @@ static enum status is_resident(const struct verify *verify, bool *out, struct er
     struct child child;
     int code = 0;
     child_init(&child, "plan");
-    child_add_options(&child, verify->argc, verify->argv, own_options);
+    child_add_options(&child, verify->argc, verify->argv, FOR_VERIFY, own_options);
     child_add(&child, "--engine");
     child_add(&child, "resident");
+    child_add_operands(&child, verify->operands, 2);
     enum status status = child_run(&child, NULL, true, &code, err);
     child_release(&child);
     *out = code <= 1;
@@ -274,13 +277,12 @@ static enum status compare_against(const struct verify *verify, bool *is_same_al
 }
 
 static enum status verify_all(struct verify *verify, bool *is_same_all, struct error *err) {
-    const char *operands[2] = {NULL, NULL};
     size_t count;
     struct buf config_text;
     buf_init(&config_text);
     options_defaults(&verify->settings);
     enum status status = options_parse(verify->argc, verify->argv, FOR_VERIFY, &verify->settings,
-                                       operands, 2, &count, &config_text, err);
+                                       verify->operands, 2, &count, &config_text, err);
     const char *against = verify->settings.against;
     if (status == SL_OK && count < 2)
         status = error_set(err, SL_ERR_USAGE, "verify needs a MODEL and a file of ROWS");

@@ -30,18 +30,6 @@ static void print_help(void) {
            "  sluice --version\n");
 }
 
-static int help_on(const char *name) {
-    for (size_t i = 0; i < command_count; i++) {
-        if (strcmp(command_table[i].name, name) == 0) {
-            char flag[] = "--help", *argv[] = {flag};
-            cmd_help_wanted(1, argv, name);
-            return cmd_end(0);
-        }
-    }
-    log_error("there is no command %s: sluice --help lists what there is", name);
-    return EXIT_USAGE;
-}
-
 static int refuse(const char *name) {
     static const char *const later[] = {"pack", "serve"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
@@ -70,6 +58,16 @@ static const struct command *find_command(int argc, char **argv) {
     return found;
 }
 
+/* argv: "help" and the name of a command. */
+static int help_on(int argc, char **argv) {
+    const struct command *command = find_command(argc, argv);
+    if (command == NULL)
+        return refuse(argv[1]);
+    char flag[] = "--help", *words[] = {flag};
+    cmd_help_wanted(1, words, command->name);
+    return cmd_end(0);
+}
+
 int main(int argc, char **argv) {
     fill_streams();
     /* Large arrays straight from the kernel: what is freed goes back, what is untouched does not
@@ -88,7 +86,7 @@ int main(int argc, char **argv) {
     }
     bool is_help = strcmp(name, "help") == 0;
     if (is_help && argc > 2)
-        return help_on(argv[2]);
+        return help_on(argc - 1, argv + 1);
     if (is_help || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         print_help();
         return cmd_end(0);

@@ -27,6 +27,12 @@ static bool home_path(const char *below, char path[PATH_MAX]) {
     return length > 0 && length < PATH_MAX;
 }
 
+bool hub_folder(char path[PATH_MAX]) {
+    const char *cache = variable("HF_HUB_CACHE");
+    int length = cache != NULL ? snprintf(path, PATH_MAX, "%s", cache) : -1;
+    return cache != NULL ? length < PATH_MAX : home_path("hub", path);
+}
+
 static enum status set_token(struct hub_place *place, struct str text, const char *source,
                              struct error *err) {
     while (text.len > 0 && strchr(" \t\r\n", text.data[text.len - 1]) != NULL)
@@ -63,12 +69,13 @@ static enum status read_token(struct hub_place *place, struct error *err) {
 
 enum status hub_place_read(struct hub_place *place, struct error *err) {
     char path[PATH_MAX];
-    const char *cache = variable("HF_HUB_CACHE"), *endpoint = variable("HF_ENDPOINT");
+    const char *endpoint = variable("HF_ENDPOINT");
     *place = (struct hub_place){0};
-    if (cache == NULL && !home_path("hub", path))
+    if (!hub_folder(path))
         return error_set(err, SL_ERR_USAGE,
-                         "there is no folder for models: neither HF_HOME nor HOME is set");
-    if (!store_init(&place->store, cache != NULL ? cache : path))
+                         "there is no folder for models: neither HF_HOME nor HOME is set, or the "
+                         "path is too long");
+    if (!store_init(&place->store, path))
         return error_set(err, SL_ERR_USAGE, "the path of the folder for models is too long");
     struct str url = str_from(endpoint != NULL ? endpoint : "https://huggingface.co");
     while (str_ends(url, STR("/")))

@@ -7,9 +7,13 @@
 #include "model/model.h"
 #include "plan/settings.h"
 
-/* The hub as the environment has it: HF_HUB_CACHE, or HF_HOME/hub, or ~/.cache/huggingface/hub;
- * HF_ENDPOINT; HF_TOKEN, or the file HF_TOKEN_PATH or HF_HOME/token. The texts stay until the next
- * call. SL_ERR_USAGE for values that cannot be used. */
+/* Where models that were fetched lie: HF_HUB_CACHE, or HF_HOME/hub, or ~/.cache/huggingface/hub.
+ * False when none is told, or it is too long. */
+bool hub_folder(char path[PATH_MAX]);
+
+/* The hub as the environment has it: that folder; HF_ENDPOINT; HF_TOKEN, or the file HF_TOKEN_PATH
+ * or HF_HOME/token. The texts stay until the next call. SL_ERR_USAGE for values that cannot be
+ * used. */
 struct hub_place {
     struct store store;
     char endpoint[512];

@@ -4,6 +4,7 @@
 #include "cli/options.h"
 
 #include "base/clock.h"
+#include "cli/model_name.h"
 #include "io/file.h"
 
 #include <stddef.h>
@@ -28,7 +29,7 @@ const struct option option_table[] = {
      "start again over old results; without it an unfinished job goes on"},
     {"max-tokens", 0, "N", NULL, OPTION_INTEGER, AT(max_tokens), 1, INTEGER_MAX,
      FOR_ANSWERS | FOR_RENDER, true,
-     "most tokens of an answer; a row's own value wins, here and in the next five (512)"},
+     "most tokens of an answer; a row's own value wins, as it does for sampling (512)"},
     {"temperature", 0, "T", NULL, OPTION_TEMPERATURE, AT(temperature), 0, 1000, FOR_ANSWERS, true,
      "0 is greedy; `model` takes what the model's files suggest (0)"},
     {"top-p", 0, "P", NULL, OPTION_REAL, AT(top_p), 0, 1, FOR_ANSWERS, true,
@@ -56,8 +57,8 @@ const struct option option_table[] = {
      "what the drive reads a second, for the plan's sums (from records, or a probe)"},
     {"flops", 0, "N", NULL, OPTION_FLOPS, AT(flops), 0, 0, FOR_JOB, false,
      "what the processor computes a second, as 250G or 2T, for the plan's sums (from records)"},
-    {"batch", 0, "N", NULL, OPTION_INTEGER, AT(batch), 1, 1e9, FOR_JOB, false,
-     "most rows at once (what memory allows)"},
+    {"batch", 0, "N", NULL, OPTION_INTEGER, AT(batch), 1, 1e9, FOR_JOB & ~(uint32_t)FOR_BENCH_JOB,
+     false, "most rows at once (what memory allows)"},
     {"pass-tokens", 0, "N", NULL, OPTION_INTEGER, AT(pass_tokens), 1, 1e6, FOR_JOB, false,
      "most tokens that a pass computes (auto)"},
     {"threads", 0, "N", NULL, OPTION_INTEGER, AT(threads), 1, 256, FOR_JOB | FOR_BENCH, false,
@@ -147,19 +148,15 @@ static const struct option config_option = {
     .help = "a file of these settings, one `name = value` a line; # begins a comment; the command "
             "line wins over it"};
 
-enum { PATH_ROOM = 4096 };
-
-/* What the variable says with `below` behind it, or the user's ~/.cache/NAME with it, in path; NULL
- * when neither is told. */
-static const char *cache_folder(const char *variable, const char *name, const char *below,
-                                char path[PATH_ROOM]) {
-    const char *told = getenv(variable), *user = getenv("HOME");
+/* SLUICE_HOME, or the user's ~/.cache/sluice, in path; NULL when neither is told. */
+static const char *records_folder(char path[PATH_MAX]) {
+    const char *told = getenv("SLUICE_HOME"), *user = getenv("HOME");
     int length = -1;
     if (told != NULL && told[0] != '\0')
-        length = snprintf(path, PATH_ROOM, "%s%s", told, below);
+        length = snprintf(path, PATH_MAX, "%s", told);
     else if (user != NULL && user[0] == '/')
-        length = snprintf(path, PATH_ROOM, "%s/.cache/%s%s", user, name, below);
-    return length > 0 && length < PATH_ROOM ? path : NULL;
+        length = snprintf(path, PATH_MAX, "%s/.cache/sluice", user);
+    return length > 0 && length < PATH_MAX ? path : NULL;
 }
 
 void options_defaults(struct settings *settings) {
@@ -192,9 +189,9 @@ void options_defaults(struct settings *settings) {
         settings->has_epoch = true;
         settings->epoch = (int64_t)seconds;
     }
-    static char home[PATH_ROOM], hub[PATH_ROOM];
-    settings->home = cache_folder("SLUICE_HOME", "sluice", "", home);
-    settings->hub = cache_folder("HF_HOME", "huggingface", "/hub", hub);
+    static char home[PATH_MAX], hub[PATH_MAX];
+    settings->home = records_folder(home);
+    settings->hub = hub_folder(hub) ? hub : NULL;
 }
 
 /* ---- values */
@@ -421,6 +418,14 @@ static enum status unknown_option(struct str name, enum command_bit command, str
                      STR_ARG(name));
 }
 
+/* The same of a word of the command line. */
+static enum status unknown_word(const char *word, enum command_bit command, struct error *err) {
+    struct str name = str_from(word + 2);
+    if (word[1] == '-')
+        return unknown_option(str_cut(name, 0, str_find(name, STR("="), 0)), command, err);
+    return error_set(err, SL_ERR_USAGE, "there is no option %s: --help lists what there is", word);
+}
+
 /* ---- --config */
 
 static struct str trim(struct str s) {
@@ -510,23 +515,15 @@ static enum status take_option(struct cursor *cursor, const struct option *optio
     return set_value(option, value, cursor->settings, err);
 }
 
-static enum status take_long(struct cursor *cursor, const char *text, struct error *err) {
-    struct str name = str_from(text);
+const struct option *options_match(const char *word, enum command_bit command, const char **value) {
+    struct str name = str_from(word + 2);
     size_t equals = str_find(name, STR("="), 0);
-    const char *value = equals == SIZE_MAX ? NULL : text + equals + 1;
-    name = str_cut(name, 0, equals);
-    const struct option *option = find_option(name, cursor->command);
-    if (option == NULL)
-        return unknown_option(name, cursor->command, err);
-    return take_option(cursor, option, value, err);
-}
-
-static enum status take_short(struct cursor *cursor, const char *text, struct error *err) {
-    const struct option *option = find_letter(text[1], cursor->command);
-    if (option == NULL)
-        return error_set(err, SL_ERR_USAGE, "there is no option %s: --help lists what there is",
-                         text);
-    return take_option(cursor, option, text[2] == '\0' ? NULL : text + 2, err);
+    if (word[1] != '-') {
+        *value = word[2] == '\0' ? NULL : word + 2;
+        return find_letter(word[1], command);
+    }
+    *value = equals == SIZE_MAX ? NULL : word + 2 + equals + 1;
+    return find_option(str_cut(name, 0, equals), command);
 }
 
 static enum status walk(struct cursor *cursor, const char **operands, size_t operands_max,
@@ -541,10 +538,11 @@ static enum status walk(struct cursor *cursor, const char **operands, size_t ope
             operands[(*operand_count)++] = text;
         } else if (strcmp(text, "--") == 0) {
             has_ended = true;
-        } else if (text[1] == '-') {
-            TRY(take_long(cursor, text + 2, err));
         } else {
-            TRY(take_short(cursor, text, err));
+            const char *value;
+            const struct option *option = options_match(text, cursor->command, &value);
+            TRY(option != NULL ? take_option(cursor, option, value, err)
+                               : unknown_word(text, cursor->command, err));
         }
     }
     return SL_OK;

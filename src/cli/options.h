@@ -1,5 +1,5 @@
 /* Options: ONE table of settings, from which come parsing, --config files, --help, the manual's
- * option list and the fingerprint. getenv is used here and in main.c alone. */
+ * option list and the fingerprint. */
 #ifndef SLUICE_CLI_OPTIONS_H
 #define SLUICE_CLI_OPTIONS_H
 
@@ -68,6 +68,9 @@ void options_defaults(struct settings *settings);
 enum status options_parse(int argc, char **argv, enum command_bit command,
                           struct settings *settings, const char **operands, size_t operands_max,
                           size_t *operand_count, struct buf *config_text, struct error *err);
+/* The option that a word of the command line with a leading - names, NULL when there is none;
+ * *value: what stands in the same word, NULL: an option that has a value takes the next word. */
+const struct option *options_match(const char *word, enum command_bit command, const char **value);
 /* Adds what the settings say of every option that is in the fingerprint, as a name and a value in
  * words. Not of precision and kernels: what was chosen for them counts, not how. option_words.c. */
 enum status options_fingerprint(const struct settings *settings, struct fingerprint *fingerprint,

@@ -5,16 +5,19 @@
 #include "base/clock.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t signal_seen;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler takes no lock");
+
+/* Threads that download ask for it while the handler sets it. */
+static atomic_int signal_seen;
 static double deadline; /* on clock_seconds(); 0: none */
 
 static void on_signal(int number) {
-    if (signal_seen != 0)
+    if (atomic_exchange(&signal_seen, number) != 0)
         _exit(128 + number);
-    signal_seen = number;
 }
 
 void signals_install(void) {
@@ -40,9 +43,9 @@ void signals_time_box(double seconds) {
 }
 
 bool signals_should_stop(void) {
-    return signal_seen != 0 || (deadline > 0 && clock_seconds() >= deadline);
+    return atomic_load(&signal_seen) != 0 || (deadline > 0 && clock_seconds() >= deadline);
 }
 
 int signals_exit_code(void) {
-    return signal_seen == SIGTERM ? 143 : 130;
+    return atomic_load(&signal_seen) == SIGTERM ? 143 : 130;
 }

@@ -143,9 +143,11 @@ static enum status try_once(struct worker *worker, const char *url, double *wait
     };
     struct http_answer answer;
     http_get(worker->http, &request, &answer);
+    if (!part_flush(part) && answer.end != HTTP_STOPPED)
+        answer.end = HTTP_REFUSED;
     *wait = answer.retry_after_seconds;
     snprintf(problem, 200, "%s", answer.problem);
-    if (answer.end == HTTP_STOPPED)
+    if (answer.end == HTTP_STOPPED || (answer.end == HTTP_REFUSED && should_stop()))
         return stopped(err);
     if (answer.end == HTTP_WRONG)
         return error_set(err, SL_ERR_ENV, "%.*s: %s", STR_ARG(worker->file->name), answer.problem);
@@ -266,7 +268,10 @@ static enum status fetch_file(struct worker *worker, struct error *err) {
     enum status status = take_lock(worker, &lock, err);
     uint64_t here = fetch_bytes_here(options->store, options->repo, worker->file);
     if (status == SL_OK && !is_whole(worker, blob)) {
-        status = part_open(&worker->part, blob, worker->file->key, worker->file->bytes, err);
+        status = part_open(&worker->part, blob, worker->file->key, worker->file->bytes, should_stop,
+                           err);
+        if (status == SL_ERR_STOPPED)
+            status = stopped(err);
         if (status == SL_OK) {
             atomic_fetch_sub(&worker->fetch->bytes_here, here - worker->part.have);
             status = fetch_part(worker, blob, err);

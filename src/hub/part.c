@@ -1,8 +1,12 @@
 /* Owns the file of a part. Refuses to give it its final name before its sum is right and its bytes
- * are on the disk. */
+ * are on the disk.
+ *
+ * Most bytes go past the page cache, whose pages cost as much time as the check sum, and would take
+ * memory from a job; what does not begin and end at SL_IO_ALIGN goes through it. */
 #include "hub/part.h"
 
 #include "base/mem.h"
+#include "hub/flow.h"
 #include "hub/sum.h"
 #include "io/file.h"
 #include "io/save.h"
@@ -37,6 +41,10 @@ static bool sum_again(struct part *part) {
     void *data = part->have > 0 ? mem_new(1, SUM_BYTES) : NULL;
     bool is_read = part->have == 0 || data != NULL;
     for (uint64_t at = 0; is_read && at < part->have;) {
+        if (part->should_stop()) {
+            mem_free(data);
+            return fail(part, "its sum is not made", EINTR);
+        }
         uint64_t left = part->have - at;
         int64_t got = file_pread(part->fd, data, left < SUM_BYTES ? (size_t)left : SUM_BYTES, at);
         is_read = got > 0;
@@ -54,6 +62,7 @@ static bool cut(struct part *part, uint64_t have) {
     if (ftruncate(part->fd, (off_t)have) != 0)
         return fail(part, "the part of it cannot be cut", errno);
     part->have = have;
+    part->written = have;
     return sum_again(part);
 }
 
@@ -73,39 +82,91 @@ static void read_etag(struct part *part) {
     buf_release(&text);
 }
 
+/* ---- the stages of the flow */
+
+static bool add_to_sum(void *ctx, const void *data, size_t bytes) {
+    struct part *part = ctx;
+    sum_add(part->sum, data, bytes);
+    return true;
+}
+
+/* Writes some of it, of whole blocks directly where that can be had: bytes written, or -1. */
+static ssize_t write_some(struct part *part, const char *data, size_t bytes) {
+    bool is_aligned = part->written % SL_IO_ALIGN == 0 && (uintptr_t)data % SL_IO_ALIGN == 0;
+    size_t blocks = bytes - bytes % SL_IO_ALIGN;
+    if (part->direct_fd >= 0 && is_aligned && blocks > 0) {
+        ssize_t wrote = pwrite(part->direct_fd, data, blocks, (off_t)part->written);
+        if (wrote >= 0 || errno != EINVAL)
+            return wrote;
+        close(part->direct_fd); /* a file system that takes the flag and not the write */
+        part->direct_fd = -1;
+    }
+    return pwrite(part->fd, data, bytes, (off_t)part->written);
+}
+
+static bool add_to_file(void *ctx, const void *data, size_t bytes) {
+    struct part *part = ctx;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t wrote = write_some(part, (const char *)data + done, bytes - done);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0) {
+            part->write_error = wrote < 0 ? errno : ENOSPC;
+            return false;
+        }
+        done += (size_t)wrote;
+        part->written += (uint64_t)wrote;
+    }
+    return true;
+}
+
+/* ---- the part */
+
+/* Sums what is there of a file of so many bytes. */
+static bool take_up(struct part *part, const struct stat *info) {
+    bool is_sane = S_ISREG(info->st_mode) && (uint64_t)info->st_size <= part->bytes;
+    part->have = is_sane ? (uint64_t)info->st_size : 0;
+    part->written = part->have;
+    read_etag(part);
+    return is_sane ? sum_again(part) : part_restart(part);
+}
+
 enum status part_open(struct part *part, const char *blob_path, const char *key, uint64_t bytes,
-                      struct error *err) {
-    *part = (struct part){.key = key, .bytes = bytes, .fd = -1};
+                      bool (*should_stop)(void), struct error *err) {
+    *part = (struct part){
+        .key = key, .bytes = bytes, .should_stop = should_stop, .fd = -1, .direct_fd = -1};
+    const struct flow_stage stages[] = {{add_to_file, part}, {add_to_sum, part}};
+    const int flags = O_CLOEXEC | O_NOFOLLOW;
     struct stat info;
     char reason[100];
     int length = snprintf(part->path, PATH_MAX, "%s.incomplete", blob_path);
     int other = snprintf(part->etag_path, PATH_MAX, "%s.incomplete.etag", blob_path);
     if (length < 0 || length >= PATH_MAX || other < 0 || other >= PATH_MAX)
         return error_set(err, SL_ERR_ENV, "%s: the path is too long", blob_path);
-    part->fd = open(part->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (part->fd < 0 || fstat(part->fd, &info) != 0) {
-        int number = errno;
+    enum status status = SL_OK;
+    part->fd = open(part->path, O_RDWR | O_CREAT | flags, 0666);
+    if (part->fd < 0 || fstat(part->fd, &info) != 0)
+        status = error_set(err, SL_ERR_ENV, "%s: cannot be written: %s", part->path,
+                           strerror_r(errno, reason, sizeof reason));
+    part->direct_fd = open(part->path, O_WRONLY | O_DIRECT | flags);
+    if (status == SL_OK)
+        status = flow_new(stages, sizeof stages / sizeof stages[0], &part->flow, err);
+    if (status == SL_OK && !take_up(part, &info))
+        status = error_set(err, should_stop() ? SL_ERR_STOPPED : SL_ERR_ENV, "%s: %s", part->path,
+                           part->problem);
+    if (status != SL_OK)
         part_close(part);
-        return error_set(err, SL_ERR_ENV, "%s: cannot be written: %s", part->path,
-                         strerror_r(number, reason, sizeof reason));
-    }
-    bool is_sane = S_ISREG(info.st_mode) && (uint64_t)info.st_size <= bytes;
-    part->have = is_sane ? (uint64_t)info.st_size : 0;
-    read_etag(part);
-    bool is_ready = is_sane ? sum_again(part) : part_restart(part);
-    if (is_ready)
-        return SL_OK;
-    enum status status = error_set(err, SL_ERR_ENV, "%s: %s", part->path, part->problem);
-    part_close(part);
     return status;
 }
 
 void part_close(struct part *part) {
+    flow_free(part->flow); /* its threads use the others */
+    if (part->direct_fd >= 0)
+        close(part->direct_fd);
     if (part->fd >= 0)
         close(part->fd);
     sum_free(part->sum);
-    part->fd = -1;
-    part->sum = NULL;
+    *part = (struct part){.fd = -1, .direct_fd = -1};
 }
 
 /* In place: one that is lost or torn costs a download from the start, as the sum at the end is what
@@ -136,6 +197,7 @@ bool part_begin(struct part *part, const struct http_answer *answer) {
         return false;
     if (answer->etag[0] != '\0' && strcmp(answer->etag, part->etag) != 0)
         keep_etag(part, answer->etag);
+    flow_begin(part->flow, part->have);
     return true;
 }
 
@@ -146,18 +208,12 @@ bool part_add(struct part *part, const void *data, size_t bytes) {
                  (unsigned long long)part->bytes);
         return false;
     }
-    for (size_t done = 0; done < bytes;) {
-        ssize_t wrote =
-            pwrite(part->fd, (const char *)data + done, bytes - done, (off_t)(part->have + done));
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return fail(part, "it cannot be written", wrote < 0 ? errno : ENOSPC);
-        done += (size_t)wrote;
-    }
-    sum_add(part->sum, data, bytes);
     part->have += bytes;
-    return true;
+    return flow_add(part->flow, data, bytes) || part_flush(part);
+}
+
+bool part_flush(struct part *part) {
+    return flow_drain(part->flow) || fail(part, "it cannot be written", part->write_error);
 }
 
 bool part_finish(struct part *part, const char *blob_path) {

@@ -20,16 +20,12 @@ static bool avx2_is_available(void) {
     return cpu_get()->has_avx2_fma;
 }
 
-static void avx2_product(const struct cpu_product *task, size_t first, size_t count,
-                         float *scratch) {
-    product_panels(&panels, task, first, count, scratch);
-}
-
 const struct cpu_kernels cpu_kernels_avx2 = {
     .isa = "avx2",
     .is_available = avx2_is_available,
     .decoders = &avx2_decoders,
-    .product = avx2_product,
+    .product = product_panels,
+    .panels = &panels,
     .few = avx2_few,
     .few_tokens_max = AVX2_FEW_MAX,
     .few_decoded_max = AVX2_FEW_DECODED_MAX,

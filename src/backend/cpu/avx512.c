@@ -22,16 +22,12 @@ static bool avx512_is_available(void) {
     return cpu_get()->has_avx512;
 }
 
-static void avx512_product(const struct cpu_product *task, size_t first, size_t count,
-                           float *scratch) {
-    product_panels(&panels, task, first, count, scratch);
-}
-
 const struct cpu_kernels cpu_kernels_avx512 = {
     .isa = "avx512",
     .is_available = avx512_is_available,
     .decoders = &avx512_decoders,
-    .product = avx512_product,
+    .product = product_panels,
+    .panels = &panels,
     .few = avx512_few,
     .few_tokens_max = AVX512_FEW_MAX,
     .few_decoded_max = AVX512_FEW_DECODED_MAX,

@@ -25,12 +25,14 @@
 /* 14336 inputs for eight tokens, 114688 for one. */
 #define CPU_PACKED_FLOATS ((size_t)112 << 10)
 
+struct cpu_panel_set;
 struct cpu_product {
     const struct view *w; /* [rows, columns] */
     const struct act *x;  /* [columns, tokens] */
     struct act *y;        /* row r of w goes to feature first_row + r */
     size_t first_row;
-    size_t rows_ahead;   /* from a row to the one that its worker probably computes next */
+    size_t rows_ahead; /* from a row to the one that its worker probably computes next */
+    const struct cpu_panel_set *panels; /* of the kernels; NULL: none */
     const float *packed; /* x as few.h has it, where the product is one for few tokens */
     /* For a bf16 set: x rounded. Pair p of features of tile t, 16 tokens, begins at
      * pairs + (t x cpu_pairs(features) + p) x 16; the even feature is the low half of a word. */
@@ -129,6 +131,7 @@ struct cpu_kernels {
     /* Rows first .. first + count of w, for all tokens. count is at most what fits the item that
      * product.c chose; any value works. */
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+    const struct cpu_panel_set *panels; /* for product_panels */
     /* The same with task->packed, for at most few_tokens_max tokens, or few_decoded_max where the
      * format has to be decoded; NULL, 0, 0: nothing faster. At least 16 rows of w, and items of
      * multiples of 16. few.h. */
@@ -230,10 +233,13 @@ struct cpu_place {
 /* How to ask for that place, if it can be done `steps` times. panels.c. */
 struct cpu_ahead cpu_ahead_of(const struct view *w, const struct cpu_place *next, size_t steps);
 
-/* A product of an item by panels: decodes a block of rows and columns into scratch once, and
+/* A product of an item by task->panels: decodes a block of rows and columns into scratch once, and
  * multiplies it with the tiles of all tokens. panels.c. */
-void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
-                    size_t count, float *scratch);
+void product_panels(const struct cpu_product *task, size_t first, size_t count, float *scratch);
+
+/* All items, in the team if so many floats are worth it. ops.c. */
+void cpu_share_out(struct backend *backend, team_work *work, void *run, size_t items,
+                   size_t floats);
 
 /* The functions of the ops table. product.c, attention.c, ops.c, moves.c. */
 void cpu_product(struct backend *backend, const struct view *w, const struct act *x, struct act *y,

@@ -1,17 +1,12 @@
 /* What experts and compressed attention need besides products: tokens added to their columns,
- * features moved between acts, columns of a matrix as rows, and gpt-oss's activation. Cuts them
- * into items as ops.c does. Each output is written by one item, in an order of its own inputs
- * alone. */
+ * features moved between acts, and columns of a matrix as rows. Cuts them into items as ops.c does.
+ * Each output is written by one item, in an order of its own inputs alone. */
 #include "backend/cpu/kernels.h"
 
 #include <string.h>
 
-/* Below so many floats, waking the team costs more than it saves. */
-#define ALONE_FLOATS_MAX ((size_t)16 << 10)
-#define ITEM_FEATURES ((size_t)256)
-#define ITEM_ROWS                                                                                  \
-    ((size_t)16) /* of a matrix whose columns are taken out: a cache line of output                \
-                  */
+/* Rows of a matrix whose columns are taken out: a cache line of output. */
+#define ITEM_ROWS ((size_t)16)
 
 struct moves_run {
     const struct cpu_backend *cpu;
@@ -21,19 +16,8 @@ struct moves_run {
     const struct feature_range *range;
     const struct view *w;
     size_t first, count, parts;
-    float alpha, limit;
     float *out;
 };
-
-static void share_out(struct backend *backend, team_work *work, struct moves_run *run, size_t items,
-                      size_t floats) {
-    if (floats > ALONE_FLOATS_MAX) {
-        team_run(backend->team, work, run, items);
-        return;
-    }
-    for (size_t item = 0; item < items; item++)
-        work(run, item, 0);
-}
 
 /* One tile of x: its tokens' columns are written by nobody else. */
 static void scatter_item(void *ctx, size_t item, size_t worker) {
@@ -56,7 +40,7 @@ void cpu_scatter_add(struct backend *backend, const struct act *x, const uint32_
         must(columns[i] < y->tokens);
     struct moves_run run = {
         .cpu = cpu_from(backend), .x = x, .y = y, .columns = columns, .weights = weights};
-    share_out(backend, scatter_item, &run, act_tiles(x->tokens), x->tokens * x->features);
+    cpu_share_out(backend, scatter_item, &run, act_tiles(x->tokens), x->tokens * x->features);
 }
 
 /* One tile: each lane has its factor. */
@@ -74,7 +58,7 @@ static void scale_tokens_item(void *ctx, size_t item, size_t worker) {
 void cpu_scale_tokens(struct backend *backend, const float *factors, struct act *y) {
     struct moves_run run = {.cpu = cpu_from(backend), .y = y, .weights = factors};
     size_t tiles = act_tiles(y->tokens);
-    share_out(backend, scale_tokens_item, &run, tiles, tiles * y->features * SL_LANES);
+    cpu_share_out(backend, scale_tokens_item, &run, tiles, tiles * y->features * SL_LANES);
 }
 
 /* One tile. */
@@ -96,7 +80,7 @@ void cpu_copy(struct backend *backend, const struct act *x, const struct feature
     must(range->to + range->count <= y->features);
     struct moves_run run = {.cpu = cpu_from(backend), .x = x, .y = y, .range = range};
     size_t tiles = act_tiles(x->tokens);
-    share_out(backend, copy_item, &run, tiles, tiles * range->count * SL_LANES);
+    cpu_share_out(backend, copy_item, &run, tiles, tiles * range->count * SL_LANES);
 }
 
 /* 16 rows x 256 columns. */
@@ -124,27 +108,6 @@ void cpu_columns(struct backend *backend, const struct view *w, size_t first, si
     struct moves_run run = {
         .cpu = cpu_from(backend), .w = w, .first = first, .count = count, .out = out};
     run.parts = (count + SL_CHAIN - 1) / SL_CHAIN;
-    share_out(backend, columns_item, &run, (w->rows + ITEM_ROWS - 1) / ITEM_ROWS * run.parts,
-              w->rows * count);
-}
-
-/* Part of a tile. */
-static void swiglu_item(void *ctx, size_t item, size_t worker) {
-    const struct moves_run *run = ctx;
-    size_t feature = item % run->parts * ITEM_FEATURES, all = run->y->features;
-    size_t features = all - feature < ITEM_FEATURES ? all - feature : ITEM_FEATURES;
-    size_t offset = (item / run->parts * all + feature) * SL_LANES;
-    (void)worker;
-    run->cpu->kernels->swiglu_clipped(run->x->data + offset, run->y->data + offset,
-                                      features * SL_LANES, run->alpha, run->limit);
-}
-
-void cpu_swiglu_clipped(struct backend *backend, const struct act *gate, float alpha, float limit,
-                        struct act *up) {
-    must(gate->features == up->features && gate->tokens == up->tokens);
-    struct moves_run run = {
-        .cpu = cpu_from(backend), .x = gate, .y = up, .alpha = alpha, .limit = limit};
-    size_t tiles = act_tiles(up->tokens);
-    run.parts = (up->features + ITEM_FEATURES - 1) / ITEM_FEATURES;
-    share_out(backend, swiglu_item, &run, tiles * run.parts, tiles * up->features * SL_LANES);
+    cpu_share_out(backend, columns_item, &run, (w->rows + ITEM_ROWS - 1) / ITEM_ROWS * run.parts,
+                  w->rows * count);
 }

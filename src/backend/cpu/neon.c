@@ -25,7 +25,7 @@ static void neon_product(const struct cpu_product *task, size_t first, size_t co
     if (task->x->tokens <= NEON_FEW_MAX)
         neon_few(task, first, count, scratch);
     else
-        product_panels(&panels, task, first, count, scratch);
+        product_panels(task, first, count, scratch);
 }
 
 const struct cpu_kernels cpu_kernels_neon = {
@@ -33,6 +33,7 @@ const struct cpu_kernels cpu_kernels_neon = {
     .is_available = neon_is_available,
     .decoders = &neon_decoders,
     .product = neon_product,
+    .panels = &panels,
     .attend = neon_attend,
     .delta = neon_delta,
     LANES_OPERATIONS,

@@ -9,14 +9,18 @@
 /* Features of an item of an operation that treats every feature by itself. */
 #define ITEM_FEATURES ((size_t)256)
 
+/* y of x, both [count]. */
+typedef void ops_pair(const float *x, float *y, size_t count);
+
 struct ops_run {
     const struct cpu_backend *cpu;
     const struct act *x, *y; /* y: what is written */
     const float *vector;     /* weight or bias */
     size_t parts;            /* items of a tile */
     size_t group;
-    float number; /* eps or scale */
-    float cap;
+    ops_pair *pair;
+    float number; /* eps, scale or alpha */
+    float cap;    /* or limit */
     const struct view *rows;
     size_t first; /* column of them */
     const struct rope_table *table;
@@ -27,9 +31,8 @@ struct ops_run {
     uint32_t *out;
 };
 
-/* All items, in the team if it is worth it. */
-static void share_out(struct backend *backend, team_work *work, struct ops_run *run, size_t items,
-                      size_t floats) {
+void cpu_share_out(struct backend *backend, team_work *work, void *run, size_t items,
+                   size_t floats) {
     if (floats > ALONE_FLOATS_MAX) {
         team_run(backend->team, work, run, items);
         return;
@@ -58,21 +61,38 @@ static struct slice slice_of(const struct ops_run *run, size_t item) {
 static void share_slices(struct backend *backend, team_work *work, struct ops_run *run) {
     size_t tiles = act_tiles(run->y->tokens);
     run->parts = (run->y->features + ITEM_FEATURES - 1) / ITEM_FEATURES;
-    share_out(backend, work, run, tiles * run->parts, tiles * run->y->features * SL_LANES);
+    cpu_share_out(backend, work, run, tiles * run->parts, tiles * run->y->features * SL_LANES);
 }
 
-static void add_item(void *ctx, size_t item, size_t worker) {
+static void pair_item(void *ctx, size_t item, size_t worker) {
     (void)worker;
     const struct ops_run *run = ctx;
     struct slice slice = slice_of(run, item);
-    run->cpu->kernels->add(run->x->data + slice.offset, run->y->data + slice.offset,
-                           slice.features * SL_LANES);
+    run->pair(run->x->data + slice.offset, run->y->data + slice.offset, slice.features * SL_LANES);
+}
+
+/* Each element of y by the one of x at its place. */
+static void share_pairs(struct backend *backend, ops_pair *pair, const struct act *x,
+                        struct act *y) {
+    must(x->features == y->features && x->tokens == y->tokens);
+    struct ops_run run = {.cpu = cpu_from(backend), .x = x, .y = y, .pair = pair};
+    share_slices(backend, pair_item, &run);
 }
 
 void cpu_add(struct backend *backend, const struct act *x, struct act *y) {
-    must(x->features == y->features && x->tokens == y->tokens);
-    struct ops_run run = {.cpu = cpu_from(backend), .x = x, .y = y};
-    share_slices(backend, add_item, &run);
+    share_pairs(backend, cpu_from(backend)->kernels->add, x, y);
+}
+
+void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *up) {
+    share_pairs(backend, cpu_from(backend)->kernels->silu_mul, gate, up);
+}
+
+void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up) {
+    share_pairs(backend, cpu_from(backend)->kernels->gelu_mul, gate, up);
+}
+
+void cpu_sigmoid_mul(struct backend *backend, const struct act *gate, struct act *up) {
+    share_pairs(backend, cpu_from(backend)->kernels->sigmoid_mul, gate, up);
 }
 
 static void add_bias_item(void *ctx, size_t item, size_t worker) {
@@ -88,46 +108,20 @@ void cpu_add_bias(struct backend *backend, const float *bias, struct act *y) {
     share_slices(backend, add_bias_item, &run);
 }
 
-static void silu_mul_item(void *ctx, size_t item, size_t worker) {
+static void swiglu_item(void *ctx, size_t item, size_t worker) {
     (void)worker;
     const struct ops_run *run = ctx;
     struct slice slice = slice_of(run, item);
-    run->cpu->kernels->silu_mul(run->x->data + slice.offset, run->y->data + slice.offset,
-                                slice.features * SL_LANES);
+    run->cpu->kernels->swiglu_clipped(run->x->data + slice.offset, run->y->data + slice.offset,
+                                      slice.features * SL_LANES, run->number, run->cap);
 }
 
-void cpu_silu_mul(struct backend *backend, const struct act *gate, struct act *up) {
+void cpu_swiglu_clipped(struct backend *backend, const struct act *gate, float alpha, float limit,
+                        struct act *up) {
     must(gate->features == up->features && gate->tokens == up->tokens);
-    struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
-    share_slices(backend, silu_mul_item, &run);
-}
-
-static void gelu_mul_item(void *ctx, size_t item, size_t worker) {
-    (void)worker;
-    const struct ops_run *run = ctx;
-    struct slice slice = slice_of(run, item);
-    run->cpu->kernels->gelu_mul(run->x->data + slice.offset, run->y->data + slice.offset,
-                                slice.features * SL_LANES);
-}
-
-void cpu_gelu_mul(struct backend *backend, const struct act *gate, struct act *up) {
-    must(gate->features == up->features && gate->tokens == up->tokens);
-    struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
-    share_slices(backend, gelu_mul_item, &run);
-}
-
-static void sigmoid_mul_item(void *ctx, size_t item, size_t worker) {
-    (void)worker;
-    const struct ops_run *run = ctx;
-    struct slice slice = slice_of(run, item);
-    run->cpu->kernels->sigmoid_mul(run->x->data + slice.offset, run->y->data + slice.offset,
-                                   slice.features * SL_LANES);
-}
-
-void cpu_sigmoid_mul(struct backend *backend, const struct act *gate, struct act *up) {
-    must(gate->features == up->features && gate->tokens == up->tokens);
-    struct ops_run run = {.cpu = cpu_from(backend), .x = gate, .y = up};
-    share_slices(backend, sigmoid_mul_item, &run);
+    struct ops_run run = {
+        .cpu = cpu_from(backend), .x = gate, .y = up, .number = alpha, .cap = limit};
+    share_slices(backend, swiglu_item, &run);
 }
 
 static void scale_item(void *ctx, size_t item, size_t worker) {
@@ -158,8 +152,8 @@ void cpu_rms_norm(struct backend *backend, const struct act *x, const float *wei
     struct ops_run run = {
         .cpu = cpu_from(backend), .x = x, .y = y, .vector = weight, .group = group, .number = eps};
     size_t tiles = act_tiles(x->tokens);
-    share_out(backend, rms_norm_item, &run, tiles * (x->features / group),
-              tiles * x->features * SL_LANES);
+    cpu_share_out(backend, rms_norm_item, &run, tiles * (x->features / group),
+                  tiles * x->features * SL_LANES);
 }
 
 static void centre_item(void *ctx, size_t item, size_t worker) {
@@ -171,7 +165,7 @@ static void centre_item(void *ctx, size_t item, size_t worker) {
 void cpu_centre(struct backend *backend, struct act *y) {
     struct ops_run run = {.cpu = cpu_from(backend), .y = y};
     size_t tiles = act_tiles(y->tokens);
-    share_out(backend, centre_item, &run, tiles, tiles * y->features * SL_LANES);
+    cpu_share_out(backend, centre_item, &run, tiles, tiles * y->features * SL_LANES);
 }
 
 static void rope_item(void *ctx, size_t item, size_t worker) {
@@ -196,7 +190,7 @@ void cpu_rope(struct backend *backend, const struct rope_table *table, size_t he
     struct ops_run run = {
         .cpu = cpu_from(backend), .y = x, .parts = heads, .group = head_dim, .table = table};
     size_t tiles = act_tiles(x->tokens);
-    share_out(backend, rope_item, &run, tiles * heads, tiles * x->features * SL_LANES);
+    cpu_share_out(backend, rope_item, &run, tiles * heads, tiles * x->features * SL_LANES);
 }
 
 /* One tile, up to 256 columns: decodes a piece of each token's row and lays it into its lane. */
@@ -266,7 +260,7 @@ void cpu_kv_write(struct backend *backend, const struct kv_layer *kv, const stru
     must(kv->shares_values || v->features == (size_t)kv->kv_heads * kv->value_dim);
     must(k->tokens == v->tokens);
     struct ops_run run = {.cpu = cpu_from(backend), .kv = kv, .tokens = tokens, .k = k, .v = v};
-    share_out(backend, kv_write_item, &run, k->tokens, k->tokens * (k->features + v->features));
+    cpu_share_out(backend, kv_write_item, &run, k->tokens, k->tokens * (k->features + v->features));
 }
 
 /* One tile of y, so that its lanes are written by one thread. */
@@ -288,7 +282,7 @@ void cpu_select(struct backend *backend, const struct act *x, const uint32_t *co
     for (size_t i = 0; i < count; i++)
         must(columns[i] < x->tokens);
     struct ops_run run = {.cpu = cpu_from(backend), .x = x, .y = y, .columns = columns};
-    share_out(backend, select_item, &run, act_tiles(count), count * x->features);
+    cpu_share_out(backend, select_item, &run, act_tiles(count), count * x->features);
 }
 
 static void argmax_item(void *ctx, size_t item, size_t worker) {
@@ -304,5 +298,5 @@ void cpu_argmax(struct backend *backend, const struct act *x, uint32_t *out) {
     must(x->features <= UINT32_MAX);
     struct ops_run run = {.cpu = cpu_from(backend), .x = x, .out = out};
     size_t tiles = act_tiles(x->tokens);
-    share_out(backend, argmax_item, &run, tiles, tiles * x->features * SL_LANES);
+    cpu_share_out(backend, argmax_item, &run, tiles, tiles * x->features * SL_LANES);
 }

@@ -41,9 +41,9 @@ struct cpu_ahead cpu_ahead_of(const struct view *w, const struct cpu_place *next
 }
 
 /* A decoded block times all tiles; after them the first tile at next_column is met. */
-static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_product *task,
-                           const struct cpu_place *block, size_t next_column,
-                           struct cpu_panel *panel) {
+static void multiply_tiles(const struct cpu_product *task, const struct cpu_place *block,
+                           size_t next_column, struct cpu_panel *panel) {
+    const struct cpu_panel_set *set = task->panels;
     const struct act *x = task->x;
     size_t tiles = act_tiles(x->tokens);
     for (size_t tile = 0, next; tile < tiles; tile = next) {
@@ -59,8 +59,8 @@ static void multiply_tiles(const struct cpu_panel_set *set, const struct cpu_pro
     }
 }
 
-void product_panels(const struct cpu_panel_set *set, const struct cpu_product *task, size_t first,
-                    size_t count, float *scratch) {
+void product_panels(const struct cpu_product *task, size_t first, size_t count, float *scratch) {
+    const struct cpu_panel_set *set = task->panels;
     const struct view *w = task->w;
     const struct cpu_place item = {.row = first, .rows = count};
     size_t calls = (act_tiles(task->x->tokens) + set->tiles - 1) / set->tiles;
@@ -83,7 +83,7 @@ void product_panels(const struct cpu_panel_set *set, const struct cpu_product *t
         for (size_t r = 0; r < block.rows; r++)
             cpu_decode(set->decoders, w, block.row + r, block.column, block.columns,
                        scratch + r * CPU_PANEL_STRIDE);
-        multiply_tiles(set, task, &block, next.column, &panel);
+        multiply_tiles(task, &block, next.column, &panel);
         block = next;
     }
 }

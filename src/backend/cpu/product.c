@@ -137,7 +137,7 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
     if (x->tokens == 0 || w->rows == 0)
         return;
     struct product_run run = {
-        .task = {.w = w, .x = x, .y = y, .first_row = first_row},
+        .task = {.w = w, .x = x, .y = y, .first_row = first_row, .panels = cpu->kernels->panels},
         .cpu = cpu,
         .compute = cpu->kernels->product,
         .item_rows = rows_of_item(w->rows, most_rows(x), 6, cpu->threads),
