@@ -11,6 +11,7 @@ from harness import Suite, equal, main, true
 
 HEAD, ROWS, OWN_MOST = 1000, 24, 20
 PAGE = 16
+RECURRENT = ("qwen3_next", "qwen3_5_text")      # layers that keep a state beside layers with attention
 CHECKED = ("--ignore-eos", "--token-ids", "--logprobs", 3, "--temperature", "0.8")
 
 
@@ -43,7 +44,7 @@ class Sharing(Suite):
     def check_a_shared_head_is_computed_once_and_changes_no_answer(self):
         rows = self.alike()
         total, shared = sum(len(row["prompt_ids"]) for row in rows), HEAD * (ROWS - 1)
-        for family in ("llama", "gemma3_text", "mixtral"):
+        for family in ("llama", "gemma3_text", "mixtral", *RECURRENT):
             model = self.small(family)
             alone = self.alone(model, rows)
             for options in ((), ("--engine", "stream", "--batch", 5, "--pass-tokens", 97), ("--threads", 1, "--batch", 1)):

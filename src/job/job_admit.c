@@ -80,6 +80,18 @@ static void ask_score(struct live *live, const struct job_row *looked, size_t in
     request->alike_count = index > 0 ? job_shared_tokens(looked) : 0;
 }
 
+/* Tokens that who enters behind this part of the open row begins with too, as it seems. */
+static size_t fork_behind(const struct run *run) {
+    const struct job_row *looked = &run->job->looked[run->open->index];
+    const struct queue *queue = &run->queue;
+    if (run->open_next + 1 < run->slot.parts.count)
+        return job_shared_tokens(looked);
+    if (queue->next == queue->count || looked->prefix == 0)
+        return 0;
+    const struct job_row *behind = &run->job->looked[queue->rows[queue->next]];
+    return behind->prefix == looked->prefix ? behind->shared_tokens : 0;
+}
+
 /* The next part of the open row enters; it fits. */
 static enum status admit_part(struct run *run, struct error *err) {
     struct live *live = run->open;
@@ -97,6 +109,7 @@ static enum status admit_part(struct run *run, struct error *err) {
         .wants_logprobs = live->row.wants_logprobs,
         .ignores_eos = live->row.ignores_eos,
         .prefix = looked->prefix,
+        .fork_tokens = fork_behind(run),
     };
     if (live->choices != NULL)
         ask_score(live, looked, run->open_next, part, &request);
