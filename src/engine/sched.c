@@ -447,6 +447,14 @@ static void choose_prompts(struct sched *sched, struct kv *kv) {
     }
 }
 
+/* Before turns and forks are chosen: whoever can go on from a state does, and waits no more. It may
+ * have one token left. */
+static void join_all(struct sched *sched) {
+    for (size_t i = 0; has_forks(sched) && i < sched->live_count; i++)
+        if (pending(sched->rows[i]) > 1)
+            prefix_join(sched->prefix, sched->rows[i]);
+}
+
 /* Whose turn it is to decode: as many rows as a pass has tokens, from `begin` on. */
 static void mark_turns(struct sched *sched, size_t begin) {
     size_t count = sched->live_count, marked = 0;
@@ -458,19 +466,11 @@ static void mark_turns(struct sched *sched, size_t begin) {
     }
 }
 
-/* Before forks are chosen: whoever can go on from one does, and is waited for no more. */
-static void join_all(struct sched *sched) {
-    for (size_t i = 0; has_forks(sched) && i < sched->live_count; i++)
-        if (pending(sched->rows[i]) > 1)
-            prefix_join(sched->prefix, sched->rows[i]);
-}
-
 /* Chooses what the next pass computes. Who takes pages from others comes first: what is published
  * is computed in this pass. */
 static void choose_all(struct sched *sched, struct kv *kv) {
     size_t most = sched->limits.pass_tokens;
     sched->chosen_tokens = sched->chosen_logits = sched->chosen_forks = 0;
-    join_all(sched);
     for (size_t i = 0; i < sched->live_count; i++) /* the last may go meanwhile */
         if (sched->rows[i]->has_turn)
             choose(sched, kv, i, 1, true);
@@ -497,6 +497,7 @@ static void add_pick(struct sched *sched, struct seq *seq) {
 void sched_pick(struct sched *sched, struct kv *kv) {
     resume(sched);
     size_t begin = sched->turn < sched->live_count ? sched->turn : 0, count = sched->live_count;
+    join_all(sched);
     mark_turns(sched, begin);
     choose_all(sched, kv);
     sched->pick_count = sched->pick_tokens = 0;
