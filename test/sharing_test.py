@@ -52,6 +52,19 @@ class Sharing(Suite):
                 equal(done.bytes, alone, f"{family} {options}")
                 true(computed <= total - shared, f"{family} {options}: {computed} of {total} tokens computed, of which rows share {shared}")
 
+    def check_what_lies_behind_a_shared_head_does_not_drive_it_out(self):
+        """One head, behind it one of three others, in turn. The first stays, though few states are kept (of the others now and then one is
+        lost); it is computed twice more at most, until it is known where rows part."""
+        rng = random.Random(8)
+        head, *others = [[rng.randrange(6, 250) for _ in range(200)] for _ in range(4)]
+        rows = [{"id": i, "prompt_ids": head * 2 + others[i % 3] + [6 + i] * (1 + i % OWN_MOST), "max_tokens": 4} for i in range(ROWS)]
+        total, shared = sum(len(row["prompt_ids"]) for row in rows), 400 * (ROWS - 3)
+        for family in ("llama", RECURRENT[0]):
+            model = self.small(family)
+            for batch in (1, 4, ROWS):
+                computed = self.prefill(model, rows, "--batch", batch)[1]
+                true(computed <= total - shared, f"{family} {batch}: {computed} of {total} tokens computed, of which rows share {shared} at least")
+
     def check_little_memory_costs_sharing_and_no_answer(self):
         """Heads in turn, more than the pages hold: what is kept is lost again, and computed again."""
         for family in ("llama", RECURRENT[0]):

@@ -2,18 +2,18 @@
  * tokens (sched.c) and to keep states (prefix.c). */
 #include "engine/fork.h"
 
+#include "base/mem.h"
+
 #include <string.h>
 
 /* Tokens, in full blocks, that both rows begin with and that others may compute for them. */
 static size_t common(const struct seq *a, const struct seq *b) {
     if (a->chain.kind != b->chain.kind)
         return 0;
-    size_t most = seq_shareable(a), blocks = 0;
-    if (seq_shareable(b) < most)
-        most = seq_shareable(b);
+    size_t most = size_min(seq_shareable(a), seq_shareable(b)), blocks = 0;
     bool is_same_chain = a->chain.count == b->chain.count && a->chain.name == b->chain.name;
     if (is_same_chain)
-        blocks = a->chain.count;
+        blocks = size_min(a->chain.count, most / SL_PAGE_TOKENS);
     while ((blocks + 1) * SL_PAGE_TOKENS <= most &&
            memcmp(a->tokens + blocks * SL_PAGE_TOKENS, b->tokens + blocks * SL_PAGE_TOKENS,
                   SL_PAGE_TOKENS * sizeof *a->tokens) == 0)
@@ -63,7 +63,8 @@ size_t fork_expected(struct seq *const *rows, size_t index) {
     const struct seq *seq = rows[index];
     size_t expected = 0;
     for (size_t i = 0; i < index && is_prefilling(seq); i++) {
-        size_t at = is_prefilling(rows[i]) ? common(rows[i], seq) : 0;
+        bool is_waiting = rows[i]->awaited > 0; /* then who computes that is before it */
+        size_t at = is_prefilling(rows[i]) && !is_waiting ? common(rows[i], seq) : 0;
         if (at > rows[i]->computed && at >= seq->computed + SL_FORK_TOKENS && at > expected)
             expected = at;
     }

@@ -207,7 +207,7 @@ static void copy_state(struct prefix *prefix, struct seq *seq, uint32_t block) {
     struct kv *kv = prefix->kv;
     struct seq_pages *own = &seq->pages[KV_STATE];
     uint32_t kept = prefix->blocks[block].state_page;
-    kv_share(kv, KV_STATE, kept); /* it does not go out meanwhile, and is the newest afterwards */
+    kv_share(kv, KV_STATE, kept); /* it does not go out meanwhile */
     if (own->count == 0 && !kv_take(kv, KV_STATE, &own->numbers[0])) {
         remove_state(prefix, &prefix->blocks[block]);
         own->numbers[0] = kept;
@@ -216,6 +216,18 @@ static void copy_state(struct prefix *prefix, struct seq *seq, uint32_t block) {
         kv_give(kv, KV_STATE, kept);
     }
     own->count = 1;
+}
+
+/* Of what is kept on the path the beginning shall be lost after the end. */
+static void touch_states(const struct prefix *prefix, size_t count) {
+    struct kv *kv = prefix->kv;
+    while (count-- > 0) {
+        uint32_t page = prefix->blocks[prefix->path[count]].state_page;
+        if (page == SL_PAGE_GONE)
+            continue;
+        kv_share(kv, KV_STATE, page);
+        kv_give(kv, KV_STATE, page);
+    }
 }
 
 /* Of `known` blocks that the row begins with it can take `count`. What it computes again of them is
@@ -233,8 +245,10 @@ void prefix_join(struct prefix *prefix, struct seq *seq) {
     note_fork(prefix, seq, known, count);
     if (count == 0)
         return;
-    if (prefix->has_states)
+    if (prefix->has_states) {
         copy_state(prefix, seq, prefix->path[count - 1]);
+        touch_states(prefix, count);
+    }
     for (int group = 0; group < KV_STATE; group++)
         if (prefix->kv->pools[group].page_count > 0)
             hold_path(prefix, seq, count, (enum kv_group)group);

@@ -2,6 +2,7 @@
  * the engine says who fits. A row that is scored enters part by part, and nobody enters before its
  * last part has. Refuses a row that reads differently from the first look: the plan would no longer
  * hold. */
+#include "job/alike.h"
 #include "job/job_run.h"
 
 static uint64_t length_of(const struct job_row *looked) {
@@ -80,7 +81,18 @@ static void ask_score(struct live *live, const struct job_row *looked, size_t in
     request->alike_count = index > 0 ? job_shared_tokens(looked) : 0;
 }
 
-/* Tokens that who enters behind this part of the open row begins with too, as it seems. */
+/* Whether so many tokens are those of the mark. */
+static bool begins_with(const struct part *part, const uint32_t *ids, size_t tokens,
+                        uint32_t mark) {
+    uint32_t hashes[SL_ALIKE_BLOCKS_MAX];
+    size_t blocks = tokens / SL_PAGE_TOKENS;
+    if (blocks == 0 || blocks > SL_ALIKE_BLOCKS_MAX || tokens > part->count)
+        return false;
+    alike_hash(ids + part->first, blocks, hashes);
+    return hashes[blocks - 1] == mark;
+}
+
+/* Tokens that who enters behind this part of the open row begins with too. */
 static size_t fork_behind(const struct run *run) {
     const struct job_row *looked = &run->job->looked[run->open->index];
     const struct queue *queue = &run->queue;
@@ -89,7 +101,11 @@ static size_t fork_behind(const struct run *run) {
     if (queue->next == queue->count || looked->prefix == 0)
         return 0;
     const struct job_row *behind = &run->job->looked[queue->rows[queue->next]];
-    return behind->prefix == looked->prefix ? behind->shared_tokens : 0;
+    const struct part *part = &run->slot.parts.items[run->open_next];
+    bool is_alike =
+        behind->prefix == looked->prefix &&
+        begins_with(part, run->slot.ids.items, behind->shared_tokens, behind->shared_mark);
+    return is_alike ? behind->shared_tokens : 0;
 }
 
 /* The next part of the open row enters; it fits. */

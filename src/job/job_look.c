@@ -174,8 +174,11 @@ static void take_up_shared(struct look *look, struct seen *seen) {
     struct job_row *looked = &seen->look;
     size_t blocks = alike_blocks(looked->common_tokens);
     looked->shared_tokens = saved(job, alike_add(&look->alike, seen->blocks, blocks));
-    if (looked->shared_tokens > 0)
-        alike_fork(&look->alike, seen->blocks, looked->shared_tokens / SL_PAGE_TOKENS);
+    size_t shared = looked->shared_tokens / SL_PAGE_TOKENS;
+    if (shared > 0) {
+        looked->shared_mark = seen->blocks[shared - 1];
+        alike_fork(&look->alike, seen->blocks, shared);
+    }
     if (shared_by_parts(job, looked) > 0 && blocks > 0)
         alike_fork(&look->alike, seen->blocks, blocks);
 }

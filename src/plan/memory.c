@@ -254,11 +254,11 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
 }
 
 /* One for each row that is in; and of forks, each with rows that come one after the other, few are
- * in work at once. */
+ * in work at once: two where one lies behind the other. */
 static size_t count_states(const struct memory *memory, size_t batch) {
     if (memory->state_bytes == 0)
         return 0;
-    return batch + size_min(memory->rows->forks, (batch + FORK_ROWS - 1) / FORK_ROWS);
+    return batch + size_min(memory->rows->forks, 1 + (batch + FORK_ROWS - 1) / FORK_ROWS);
 }
 
 void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load) {
