@@ -112,7 +112,7 @@ class Score(Suite):
 
     def check_scores_are_the_same_however_the_job_is_run(self):
         rows = self.mixed()
-        for family in ("llama", "gemma3_text", "qwen3_moe"):
+        for family in ("llama", "gemma3_text", "qwen3_moe", "qwen3_next"):
             model = self.small(family=family)
             alone = self.alone(model, rows)
             for options in ((), *WAYS):
@@ -203,14 +203,15 @@ class Score(Suite):
 
     def check_a_common_head_is_computed_once_and_few_passes_do(self):
         rows = self.many(200)
-        model = self.small()
-        done, computed, passes = self.prefill(model, rows)
         tokens = sum(len((row["prompt"] + choice).encode()) for row in rows for choice in row["choices"])
-        true(computed < tokens / 10, f"{computed} of about {tokens} tokens computed")
-        few, again, _ = self.prefill(model, rows[:3], "--batch", 2, "--threads", 1)
-        equal(few.results, done.results[:3])
-        equal(few.bytes, self.alone(model, rows[:3]))
-        true(len(passes) < 200, f"{len(passes)} passes")
+        for family in ("llama", "qwen3_5_text"):
+            model = self.small(family=family)
+            done, computed, passes = self.prefill(model, rows)
+            true(computed < tokens / 10, f"{family}: {computed} of about {tokens} tokens computed")
+            few, again, _ = self.prefill(model, rows[:3], "--batch", 2, "--threads", 1)
+            equal(few.results, done.results[:3])
+            equal(few.bytes, self.alone(model, rows[:3]))
+            true(len(passes) < 200, f"{family}: {len(passes)} passes")
 
     def check_a_small_budget_is_kept_and_changes_nothing(self):
         model, rows = self.small("--layers", 8, "--hidden", 256, "--vocab", 4000), self.many(20, head=200)

@@ -56,8 +56,8 @@ uint64_t engine_bytes(const struct model *model, const struct sched_limits *limi
     sum += pass_bytes(limits->pass_tokens, sched_logits_max(limits));
     sum += (uint64_t)limits->batch_max * (sizeof(struct seq *) + sizeof(struct sched_pick));
     sum += engine_page_bytes(limits->page_count) + engine_page_bytes(limits->window_page_count);
-    if (model->config.delta.shape.key_heads > 0)
-        sum += engine_page_bytes(limits->batch_max); /* states */
+    if (kv_has_states(&model->config))
+        sum += engine_page_bytes(limits->batch_max + limits->kept_states);
     sum += (uint64_t)model->config.layers * sizeof(struct kv_layer);
     return sum + engine_sampling_bytes(model, threads);
 }
@@ -79,7 +79,8 @@ static enum status engine_fill(struct engine *engine, const struct engine_option
     struct sched_limits limits = options->limits;
     limits.window = kv_window(&model->config);
     limits.is_all_windowed = kv_page_bytes(&model->config, options->kv_dtype, KV_WHOLE) == 0;
-    size_t page_counts[KV_GROUPS] = {limits.page_count, limits.window_page_count, limits.batch_max};
+    size_t page_counts[KV_GROUPS] = {limits.page_count, limits.window_page_count,
+                                     limits.batch_max + limits.kept_states};
     struct step_options step_options = {
         .model = model,
         .backend = options->backend,

@@ -19,6 +19,7 @@
 #define LIMIT 24
 #define STREAMED_LIMIT 6 /* every pass reads the model again */
 #define TOP 20
+#define RECENT "../models-recent/"
 /* Of the standard deviation of the logits. Two programs in float32 differ by 3e-5 of it; a single
  * rounding to bf16 costs 4e-3 or more. */
 #define LOGIT_SHARE 1e-3
@@ -170,6 +171,7 @@ static void run_job(const char *path, const struct expected *expected, const str
                    .page_count = setup->pages > 0 ? setup->pages : pages_of(expected, setup),
                    .window_page_count =
                        setup->window_pages > 0 ? setup->window_pages : pages_of(expected, setup),
+                   .kept_states = 1,
                    .prior = prior},
         .listener = {run, on_token, on_done, NULL},
         .keeps_rows_apart = setup->keeps_rows_apart,
@@ -451,8 +453,9 @@ static void check_suspended(const char *path, const char *expected_path, bool ke
 }
 
 static void suspended_rows_go_on_with_the_same_bits(void **state) {
-    static const char *const names[] = {"llama-gqa", "mistral-window", "gemma3",
-                                        "gpt-oss",   "deepseek-v3",    "qwen3-moe"};
+    static const char *const names[] = {"llama-gqa",         "mistral-window", "gemma3",
+                                        "gpt-oss",           "deepseek-v3",    "qwen3-moe",
+                                        RECENT "qwen3-next", RECENT "qwen3_5"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], expected_path[600];
@@ -485,10 +488,11 @@ static void make_alike(struct expected *expected, size_t head) {
     expected_parse(expected);
 }
 
-/* Plenty of room; few rows at a time, so that most join those that have gone; and pools so small
- * that what is kept is lost again. 6 and 5 pages: of one row of 75 tokens and 6 new ones. */
+/* Plenty of room (for states only one more than there are rows); few rows at a time, so that most
+ * join those that have gone; and pools so small that what is kept is lost again. 6 and 5 pages: of
+ * one row of 75 tokens and 6 new ones. */
 static const struct setup alike_ways[] = {
-    {false, 1, PROMPTS_MAX, 256, SL_BLOCK_BYTES_MAX, KV_BF16, true, STREAMED_LIMIT, 0.9, 0, 0,
+    {false, 1, ALIKE_ROWS, 256, SL_BLOCK_BYTES_MAX, KV_BF16, true, STREAMED_LIMIT, 0.9, 0, 0,
      false},
     {true, 2, 3, 29, 65536, KV_BF16, true, STREAMED_LIMIT, 0.9, 0, 0, false},
     {false, 2, 2, 13, SL_BLOCK_BYTES_MAX, KV_BF16, true, STREAMED_LIMIT, 0.9, 5, 6, false},
@@ -519,9 +523,10 @@ static void check_alike(const char *path, const char *expected_path, size_t head
 }
 
 static void rows_that_share_prefixes_have_the_bits_of_rows_apart(void **state) {
-    static const char *const names[] = {"llama-gqa", "mistral-window", "gemma2",
-                                        "gemma3",    "gpt-oss",        "deepseek-v3",
-                                        "qwen3-moe", "phi3-longrope"};
+    static const char *const names[] = {
+        "llama-gqa",         "mistral-window",    "gemma2",    "gemma3",
+        "gpt-oss",           "deepseek-v3",       "qwen3-moe", "phi3-longrope",
+        RECENT "qwen3-next", RECENT "qwen3_5-moe"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], expected_path[600];

@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 
+#include <string.h>
+
 /* What a layer keeps of a token. */
 static struct kv_layer layer_of(const struct config *config, size_t number, enum kv_dtype dtype) {
     struct layer_sizes sizes = config_layer(config, (uint32_t)number);
@@ -146,8 +148,15 @@ void kv_release(struct kv *kv) {
     *kv = (struct kv){0};
 }
 
+bool kv_has_states(const struct config *config) {
+    return config->delta.shape.key_heads > 0;
+}
+
 bool kv_can_share(const struct config *config) {
-    return config->delta.shape.key_heads == 0; /* a state is that of a row's last token alone */
+    for (size_t i = 0; i < config->layers; i++)
+        if (group_of(config, i) != KV_STATE)
+            return true;
+    return false; /* states alone: there are no blocks that an index could know */
 }
 
 size_t kv_page_notes_bytes(void) {
@@ -224,6 +233,14 @@ void kv_give(struct kv *kv, enum kv_group group, uint32_t page) {
         add_kept(pool, page);
     else
         set_free(pool, page);
+}
+
+void kv_copy(struct kv *kv, enum kv_group group, uint32_t from, uint32_t to) {
+    struct kv_pool *pool = &kv->pools[group];
+    must(from != to);
+    must(from < pool->page_count && to < pool->page_count);
+    memcpy(pool->slab.data + to * pool->page_bytes, pool->slab.data + from * pool->page_bytes,
+           pool->page_bytes);
 }
 
 void kv_want(struct kv *kv, enum kv_group group, uint32_t page, bool is_wanted) {

@@ -1,9 +1,9 @@
 /* KV memory: pools of pages, each page for 16 positions over all layers of a group
  * (backend/kv_view.h has the layout). There are three groups: layers that see the whole row, those
  * with a window, which give back what no later token sees, and those that keep a state of one size
- * instead: there a row has one page from its first token to its end (backend.h has its layout),
- * which no other row can go on from. A group without layers has no pool. A pool is address space
- * reserved once; a page counts against memory once written. One thread.
+ * instead: there a row has one page from its first token to its end (backend.h has its layout);
+ * others go on from a copy of it (engine/fork.h). A group without layers has no pool. A pool is
+ * address space reserved once; a page counts against memory once written. One thread.
  *
  * Rows whose tokens begin alike hold the same pages (engine/prefix.h):
  *
@@ -65,14 +65,16 @@ size_t kv_window_pages(uint32_t window);
 size_t kv_page_bytes(const struct config *config, enum kv_dtype dtype, enum kv_group group);
 /* Window of the windowed group; 0 when no layer has one. */
 uint32_t kv_window(const struct config *config);
-/* Whether what a model remembers of a position lies in pages alone and depends on the tokens up to
- * there alone: else rows cannot share. */
+/* Whether a layer keeps a state. */
+bool kv_has_states(const struct config *config);
+/* Whether rows can go on from what others have computed: where a layer has pages. */
 bool kv_can_share(const struct config *config);
 /* Bytes of bookkeeping for each page. */
 size_t kv_page_notes_bytes(void);
 bool kv_take(struct kv *kv, enum kv_group group, uint32_t *page); /* false when none is to be had */
 void kv_share(struct kv *kv, enum kv_group group, uint32_t page); /* one holder more */
 void kv_give(struct kv *kv, enum kv_group group, uint32_t page);  /* one holder less */
+void kv_copy(struct kv *kv, enum kv_group group, uint32_t from, uint32_t to); /* what it holds */
 /* Whether the page, now held or kept, is kept when nobody holds it. */
 void kv_want(struct kv *kv, enum kv_group group, uint32_t page, bool is_wanted);
 /* Pages that kv_take could hand out one after the other. */

@@ -3,6 +3,7 @@
  *
  * 1. A block is in the index exactly when its page of `home` is held or kept and wanted.
  * 2. A window_page is held or kept and wanted, and window_blocks leads back to the block.
+ *    Likewise a state_page, which is never held but while it is copied.
  * 3. Names grow and are never given twice, so a block whose parent was lost is merely out of reach:
  *    the same tokens computed again get another name.
  * 4. Between passes a row holds the pages of the blocks of its chain, as many as it has computed,
@@ -11,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/fork.h"
 
 #include <string.h>
 
@@ -37,6 +39,15 @@ static uint32_t find(const struct prefix *prefix, const struct prefix_key *key) 
     return at;
 }
 
+/* The state that is kept with the block, if any. */
+static void remove_state(struct prefix *prefix, struct prefix_block *block) {
+    if (block->state_page == SL_PAGE_GONE)
+        return;
+    prefix->state_blocks[block->state_page] = SL_PAGE_GONE;
+    kv_want(prefix->kv, KV_STATE, block->state_page, false);
+    block->state_page = SL_PAGE_GONE;
+}
+
 static void remove_block(struct prefix *prefix, uint32_t page) {
     struct prefix_block *block = &prefix->blocks[page];
     uint32_t *link = &prefix->buckets[bucket_of(prefix, &block->key)];
@@ -50,6 +61,7 @@ static void remove_block(struct prefix *prefix, uint32_t page) {
         prefix->window_blocks[block->window_page] = SL_PAGE_GONE;
         kv_want(prefix->kv, KV_WINDOW, block->window_page, false);
     }
+    remove_state(prefix, block);
     block->name = 0;
     prefix->block_count--;
 }
@@ -61,9 +73,11 @@ static void lose(void *ctx, enum kv_group group, uint32_t page) {
         remove_block(prefix, page);
         return;
     }
-    must(prefix->window_blocks[page] != SL_PAGE_GONE);
-    prefix->blocks[prefix->window_blocks[page]].window_page = SL_PAGE_GONE;
-    prefix->window_blocks[page] = SL_PAGE_GONE;
+    uint32_t *owner = &(group == KV_STATE ? prefix->state_blocks : prefix->window_blocks)[page];
+    must(*owner != SL_PAGE_GONE);
+    struct prefix_block *block = &prefix->blocks[*owner];
+    *(group == KV_STATE ? &block->state_page : &block->window_page) = SL_PAGE_GONE;
+    *owner = SL_PAGE_GONE;
 }
 
 static uint32_t *new_pages(size_t count) {
@@ -81,6 +95,7 @@ enum status prefix_init(struct prefix *prefix, struct kv *kv, struct error *err)
         .kv = kv,
         .home = home,
         .has_windows = home == KV_WHOLE && pools[KV_WINDOW].page_count > 0,
+        .has_states = pools[KV_STATE].page_count > 0,
         .bucket_count = count,
         .name_next = FIRST_NAME,
     };
@@ -89,8 +104,11 @@ enum status prefix_init(struct prefix *prefix, struct kv *kv, struct error *err)
     prefix->buckets = new_pages(prefix->bucket_count);
     if (prefix->has_windows)
         prefix->window_blocks = new_pages(pools[KV_WINDOW].page_count);
+    if (prefix->has_states)
+        prefix->state_blocks = new_pages(pools[KV_STATE].page_count);
     if (prefix->blocks == NULL || prefix->path == NULL || prefix->buckets == NULL ||
-        (prefix->has_windows && prefix->window_blocks == NULL)) {
+        (prefix->has_windows && prefix->window_blocks == NULL) ||
+        (prefix->has_states && prefix->state_blocks == NULL)) {
         prefix_release(prefix);
         return error_memory(err, (size_t)prefix_bytes(count), "the index of prefixes");
     }
@@ -102,6 +120,7 @@ enum status prefix_init(struct prefix *prefix, struct kv *kv, struct error *err)
 void prefix_release(struct prefix *prefix) {
     if (prefix->kv != NULL)
         prefix->kv->lost = NULL;
+    mem_free(prefix->state_blocks);
     mem_free(prefix->window_blocks);
     mem_free(prefix->buckets);
     mem_free(prefix->path);
@@ -141,8 +160,8 @@ static uint32_t page_on_path(const struct prefix *prefix, size_t at, enum kv_gro
     return group == prefix->home ? page : prefix->blocks[page].window_page;
 }
 
-/* How many of the blocks on the path the row can take, such that the window behind them is there.
- */
+/* How many of the blocks on the path the row can take, such that the window behind them is there,
+ * and the state after them. */
 static size_t reach(const struct prefix *prefix, const struct seq *seq, size_t count) {
     size_t had = seq->chain.count, taken = 0;
     size_t from = seq->pages[KV_WINDOW].first; /* from there on no page is missing */
@@ -150,6 +169,8 @@ static size_t reach(const struct prefix *prefix, const struct seq *seq, size_t c
         size_t end = had + i + 1;
         if (prefix->has_windows && page_on_path(prefix, i, KV_WINDOW) == SL_PAGE_GONE)
             from = end;
+        if (prefix->has_states && prefix->blocks[prefix->path[i]].state_page == SL_PAGE_GONE)
+            continue;
         if (!prefix->has_windows || from <= seq_window_page(prefix->kv, end * SL_PAGE_TOKENS))
             taken = end - had;
     }
@@ -180,12 +201,55 @@ static void hold_path(const struct prefix *prefix, struct seq *seq, size_t count
     }
 }
 
+/* The row's own copy of the state that the block has. Where no page is left for it, the kept one
+ * becomes the row's. */
+static void copy_state(struct prefix *prefix, struct seq *seq, uint32_t block) {
+    struct kv *kv = prefix->kv;
+    struct seq_pages *own = &seq->pages[KV_STATE];
+    uint32_t kept = prefix->blocks[block].state_page;
+    kv_share(kv, KV_STATE, kept); /* it does not go out meanwhile */
+    if (own->count == 0 && !kv_take(kv, KV_STATE, &own->numbers[0])) {
+        remove_state(prefix, &prefix->blocks[block]);
+        own->numbers[0] = kept;
+    } else {
+        kv_copy(kv, KV_STATE, kept, own->numbers[0]);
+        kv_give(kv, KV_STATE, kept);
+    }
+    own->count = 1;
+}
+
+/* Of what is kept on the path the beginning shall be lost after the end. */
+static void touch_states(const struct prefix *prefix, size_t count) {
+    struct kv *kv = prefix->kv;
+    while (count-- > 0) {
+        uint32_t page = prefix->blocks[prefix->path[count]].state_page;
+        if (page == SL_PAGE_GONE)
+            continue;
+        kv_share(kv, KV_STATE, page);
+        kv_give(kv, KV_STATE, page);
+    }
+}
+
+/* Of `known` blocks that the row begins with it can take `count`. What it computes again of them is
+ * worth keeping; a row that has computed it before is the only one that had it. */
+static void note_fork(const struct prefix *prefix, struct seq *seq, size_t known, size_t count) {
+    size_t tokens = known * SL_PAGE_TOKENS;
+    bool is_first = prefix->has_states && seq->computed == 0 && seq->suspensions == 0;
+    if (is_first && tokens >= count * SL_PAGE_TOKENS + SL_FORK_TOKENS)
+        seq->fork_known = tokens;
+}
+
 void prefix_join(struct prefix *prefix, struct seq *seq) {
     must(seq->chain.count == seq->computed / SL_PAGE_TOKENS);
-    size_t count = reach(prefix, seq, follow(prefix, seq));
+    size_t known = follow(prefix, seq), count = reach(prefix, seq, known);
+    note_fork(prefix, seq, known, count);
     if (count == 0)
         return;
-    for (int group = 0; group < KV_GROUPS; group++)
+    if (prefix->has_states) {
+        copy_state(prefix, seq, prefix->path[count - 1]);
+        touch_states(prefix, count);
+    }
+    for (int group = 0; group < KV_STATE; group++)
         if (prefix->kv->pools[group].page_count > 0)
             hold_path(prefix, seq, count, (enum kv_group)group);
     size_t computed = (seq->chain.count + count) * SL_PAGE_TOKENS;
@@ -213,7 +277,12 @@ static void add_block(struct prefix *prefix, struct seq *seq, const struct prefi
     struct prefix_block *block = &prefix->blocks[page];
     must(block->name == 0);
     *block = (struct prefix_block){
-        .key = *key, .name = prefix->name_next++, .window_page = SL_PAGE_GONE, .next = *bucket};
+        .key = *key,
+        .name = prefix->name_next++,
+        .window_page = SL_PAGE_GONE,
+        .state_page = SL_PAGE_GONE,
+        .next = *bucket,
+    };
     *bucket = page;
     kv_want(prefix->kv, prefix->home, page, true);
     if (prefix->has_windows)
@@ -261,6 +330,23 @@ static void merge_block(struct prefix *prefix, struct seq *seq, uint32_t page) {
     seq->chain.name = block->name;
 }
 
+/* Of a row that has computed its last block, and nothing behind it. Nobody has the state yet, or
+ * both have the same. */
+static void keep_state(struct prefix *prefix, const struct seq *seq) {
+    uint32_t at = seq->pages[prefix->home].numbers[seq->chain.count - 1], page;
+    struct prefix_block *block = &prefix->blocks[at];
+    must(block->name == seq->chain.name);
+    must(seq->chain.count * SL_PAGE_TOKENS == seq->computed);
+    if (block->state_page != SL_PAGE_GONE || !kv_take(prefix->kv, KV_STATE, &page))
+        return;
+    kv_copy(prefix->kv, KV_STATE, seq->pages[KV_STATE].numbers[0], page);
+    must(prefix->state_blocks[page] == SL_PAGE_GONE);
+    block->state_page = page;
+    prefix->state_blocks[page] = at;
+    kv_want(prefix->kv, KV_STATE, page, true);
+    kv_give(prefix->kv, KV_STATE, page);
+}
+
 void prefix_settle(struct prefix *prefix, struct seq *seq) {
     while (seq->chain.count < seq->computed / SL_PAGE_TOKENS) {
         struct prefix_key key = key_at(seq, name_of(seq), seq->chain.count);
@@ -270,4 +356,6 @@ void prefix_settle(struct prefix *prefix, struct seq *seq) {
         else
             merge_block(prefix, seq, page);
     }
+    if (prefix->has_states && seq->fork > 0 && seq->fork == seq->computed)
+        keep_state(prefix, seq);
 }

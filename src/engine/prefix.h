@@ -17,6 +17,11 @@
  * A block whose row has gone stays until its page is needed (kv.h). A windowed layer's page may be
  * lost before the block's other one; a row joins only as far as its window is there.
  *
+ * Layers that keep a state: a block may have the state after its last token, copied from a row that
+ * had computed exactly so far (engine/fork.h says which). Nobody holds that page: it is kept like
+ * others, and lost when a row needs it. A row joins up to the last block that has one, with a copy
+ * in its own page; so it joins what was computed in earlier passes alone.
+ *
  * One thread. The kv is borrowed, and told to tell what it loses. */
 #ifndef SLUICE_ENGINE_PREFIX_H
 #define SLUICE_ENGINE_PREFIX_H
@@ -32,6 +37,7 @@ struct prefix_block {
     struct prefix_key key;
     uint64_t name;        /* of the tokens up to the block's last; never used again; 0: no block */
     uint32_t window_page; /* SL_PAGE_GONE: lost, or windowed layers are all that there are */
+    uint32_t state_page;  /* SL_PAGE_GONE: none */
     uint32_t next;        /* in the bucket */
 };
 
@@ -39,8 +45,10 @@ struct prefix {
     struct kv *kv;
     enum kv_group home;          /* blocks have the numbers of its pages */
     bool has_windows;            /* beside home there are windowed layers */
+    bool has_states;             /* and layers that keep a state */
     struct prefix_block *blocks; /* [pages of home] */
     uint32_t *window_blocks;     /* [pages of windowed layers]: whose it is; SL_PAGE_GONE: none's */
+    uint32_t *state_blocks;      /* [pages of states]: likewise, of those that are kept */
     uint32_t *buckets;           /* [bucket_count]: as many as blocks */
     uint32_t *path;              /* [pages of home]: the blocks that a row could join */
     size_t bucket_count, block_count;
@@ -56,7 +64,8 @@ void prefix_join(struct prefix *prefix, struct seq *seq);
 /* The tokens below `end` will be computed in the pass that is being picked; takes their pages,
  * which must be there, when they fill a block. */
 void prefix_publish(struct prefix *prefix, struct seq *seq, size_t end);
-/* The tokens below seq->computed are; its windows have not been trimmed since. */
+/* The tokens below seq->computed are; its windows have not been trimmed since. Keeps its state when
+ * it has come to its fork. */
 void prefix_settle(struct prefix *prefix, struct seq *seq);
 
 #endif

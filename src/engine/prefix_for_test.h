@@ -5,9 +5,15 @@
 
 #include "engine/sched.h"
 
-static bool tiny_windows[2];
+static bool tiny_windows[3], tiny_networks[3] = {false, false, true};
 static struct config tiny = {
-    .layers = 2, .kv_heads = 1, .head_dim = 2, .is_windowed = tiny_windows};
+    .kv_heads = 1,
+    .head_dim = 2,
+    .is_windowed = tiny_windows,
+    .delta = {.is_here = tiny_networks},
+};
+
+#define RIG_STATES ((size_t)3) /* added to a kind: one more layer, which keeps a state */
 
 struct rig {
     struct kv kv;
@@ -19,12 +25,17 @@ struct rig {
 static inline void rig_begin(struct rig *rig, size_t kind, uint32_t window,
                              struct sched_limits limits) {
     struct error err;
+    bool has_states = kind >= RIG_STATES;
+    kind -= has_states ? RIG_STATES : 0;
+    tiny.layers = has_states ? 3 : 2;
+    tiny.delta.shape = (struct delta_shape){has_states, 1, 1, 1, 1, false};
     tiny.window = kind == 0 ? 0 : window;
     tiny_windows[0] = kind > 0;
     tiny_windows[1] = kind > 1;
     limits.window = tiny.window;
     limits.is_all_windowed = kind == 2;
-    size_t counts[KV_GROUPS] = {limits.page_count, limits.window_page_count};
+    size_t counts[KV_GROUPS] = {limits.page_count, limits.window_page_count,
+                                limits.batch_max + limits.kept_states};
     assert_int_equal(kv_init(&rig->kv, &tiny, KV_BF16, counts, &err), SL_OK);
     assert_int_equal(sched_init(&rig->sched, &limits, &err), SL_OK);
     assert_int_equal(prefix_init(&rig->prefix, &rig->kv, &err), SL_OK);

@@ -1,5 +1,6 @@
-/* Random jobs in which every slot of every page knows what was written into it, so that a row that
- * saw another's keys would be found out; and all pages counted after each pass. */
+/* Random jobs in which every slot of every page, and every state, knows what was written into it,
+ * so that a row that saw another's keys would be found out; and all pages counted after each pass.
+ */
 #include "engine/prefix.h"
 
 #include <setjmp.h>
@@ -26,12 +27,14 @@ struct world {
     uint64_t written[KV_GROUPS][PAGES_MAX][SL_PAGE_TOKENS]; /* what: see told */
     size_t written_in[KV_GROUPS][PAGES_MAX][SL_PAGE_TOKENS];
     size_t pass;
+    bool is_alike;   /* rows begin alike for 32 tokens and more */
     bool is_hopeful; /* all rows are expected to end early, and go on to their limits */
 };
 
 /* Over the jobs: how often the rare happened. */
 struct seen {
     size_t joined, lost, window_lost, gave_up, suspended;
+    size_t waited, states_kept, joined_by_state;
 };
 
 static size_t below(struct world *world, size_t limit) {
@@ -56,6 +59,11 @@ static void admit_some(struct world *world) {
         uint32_t prompt[128], family = (uint32_t)below(world, 3);
         size_t prompt_count = 1 + below(world, 90), max_tokens = 1 + below(world, 60);
         size_t alike = below(world, 65);
+        if (world->is_alike) {
+            prompt_count = 40 + below(world, 51);
+            alike = 32 + below(world, 50);
+            family = 0;
+        }
         for (size_t i = 0; i < prompt_count; i++)
             prompt[i] = i < alike ? family : (uint32_t)below(world, 2) * (uint32_t)below(world, 2);
         struct sched_ask ask = {.prompt_count = prompt_count, .max_tokens = max_tokens};
@@ -64,6 +72,8 @@ static void admit_some(struct world *world) {
         struct row *row = &world->rows[world->admitted++];
         row->seq = new_seq(prompt, prompt_count, max_tokens);
         row->seq->chain.kind = below(world, 5) == 0;
+        if (below(world, 3) == 0) /* right or wrong */
+            row->seq->fork_tokens = below(world, 8) * SL_PAGE_TOKENS;
         row->length = prompt_count + 1 + below(world, max_tokens);
         if (world->is_hopeful)
             row->length = prompt_count + max_tokens;
@@ -76,7 +86,7 @@ static void write_one(struct world *world, const struct seq *seq, size_t positio
                       uint64_t name_before) {
     const struct prefix *prefix = &world->rig.prefix;
     size_t slot = position % SL_PAGE_TOKENS;
-    for (int group = 0; group < KV_GROUPS; group++) {
+    for (int group = 0; group < KV_STATE; group++) {
         if (world->rig.kv.pools[group].page_count == 0)
             continue;
         uint32_t page = seq->pages[group].numbers[position / SL_PAGE_TOKENS];
@@ -91,7 +101,7 @@ static void write_one(struct world *world, const struct seq *seq, size_t positio
 
 static void check_seen(const struct world *world, const struct seq *seq, size_t position) {
     const struct kv *kv = &world->rig.kv;
-    for (int group = 0; group < KV_GROUPS; group++) {
+    for (int group = 0; group < KV_STATE; group++) {
         bool is_cut = group == KV_WINDOW && kv->window > 0 && position >= kv->window;
         if (kv->pools[group].page_count == 0)
             continue;
@@ -100,6 +110,37 @@ static void check_seen(const struct world *world, const struct seq *seq, size_t 
             assert_true(page < kv->pools[group].page_count);
             assert_true(world->written[group][page][at % SL_PAGE_TOKENS] == told(seq, at));
         }
+    }
+}
+
+/* A recurrence goes on from what stands in the row's own page, and leaves what it has come to. */
+static void advance_state(const struct world *world, const struct sched_pick *pick) {
+    const struct kv_pool *pool = &world->rig.kv.pools[KV_STATE];
+    const struct seq *seq = pick->seq;
+    if (pool->page_count == 0)
+        return;
+    assert_int_equal(seq->pages[KV_STATE].count, 1);
+    uint32_t page = seq->pages[KV_STATE].numbers[0];
+    uint64_t *state = (uint64_t *)(void *)(pool->slab.data + page * pool->page_bytes);
+    assert_int_equal(pool->pages[page].holders, 1);
+    assert_false(pool->pages[page].is_wanted);
+    if (pick->first > 0)
+        assert_true(*state == told(seq, pick->first - 1));
+    *state = told(seq, pick->first + pick->count - 1);
+}
+
+/* Who waits does so for a row before it that has tokens in this pass, and whose state will be kept.
+ */
+static void check_waiting(const struct world *world, struct seen *seen) {
+    const struct sched *sched = &world->rig.sched;
+    for (size_t i = 0; i < sched->live_count; i++) {
+        const struct seq *seq = sched->rows[i];
+        bool has_reason = false;
+        for (size_t before = 0; seq->awaited > 0 && before < i; before++)
+            has_reason = has_reason || (sched->rows[before]->chosen > 0 &&
+                                        sched->rows[before]->fork == seq->awaited);
+        assert_true(seq->awaited == 0 || (has_reason && seq->chosen == 0));
+        seen->waited += seq->awaited > 0;
     }
 }
 
@@ -114,6 +155,7 @@ static void compute(struct world *world, uint64_t name_before) {
         const struct sched_pick *pick = &sched->picks[i];
         for (size_t t = pick->first; t < pick->first + pick->count; t++)
             write_one(world, pick->seq, t, name_before);
+        advance_state(world, pick);
         world->computed += pick->count;
     }
     for (size_t i = 0; i < sched->pick_count; i++) {
@@ -168,15 +210,18 @@ static void check_group(const struct world *world, enum kv_group group) {
         is_kept[at] = true;
     }
     for (size_t i = 0; i < pool->page_count; i++) {
-        bool is_known = group == prefix->home ? prefix->blocks[i].name != 0
-                                              : prefix->window_blocks[i] != SL_PAGE_GONE;
+        const uint32_t *owners = group == KV_STATE ? prefix->state_blocks : prefix->window_blocks;
+        bool is_known =
+            group == prefix->home ? prefix->blocks[i].name != 0 : owners[i] != SL_PAGE_GONE;
         assert_int_equal(pool->pages[i].holders, holders[i]);
         assert_int_equal((holders[i] > 0) + is_free[i] + is_kept[i], 1);
         assert_int_equal(pool->pages[i].is_wanted, is_known);
         assert_false(is_free[i] && is_known);
         assert_false(is_kept[i] && !is_known);
-        if (is_known && group != prefix->home)
-            assert_int_equal(prefix->blocks[prefix->window_blocks[i]].window_page, i);
+        if (is_known && group == KV_STATE)
+            assert_true(holders[i] == 0 && prefix->blocks[owners[i]].state_page == i);
+        else if (is_known && group != prefix->home)
+            assert_int_equal(prefix->blocks[owners[i]].window_page, i);
     }
     assert_int_equal(pool->pages_used, used);
     assert_int_equal(pool->kept_count, kept);
@@ -204,6 +249,7 @@ static void count_lost(const struct world *world, const struct prefix *before, s
     const struct prefix *now = &world->rig.prefix;
     uint64_t added = now->name_next - before->name_next;
     seen->lost += before->block_count + added > now->block_count;
+    seen->states_kept += world->rig.kv.pools[KV_STATE].kept_count > 0;
     if (!now->has_windows)
         return;
     for (size_t i = 0; i < world->rig.kv.pools[KV_WHOLE].page_count; i++)
@@ -212,7 +258,11 @@ static void count_lost(const struct world *world, const struct prefix *before, s
 
 static void make_world(struct world *world) {
     world->is_hopeful = below(world, 2) == 0;
-    size_t kind = below(world, 3), pass_tokens = 1 + below(world, below(world, 4) ? 30 : 120);
+    world->is_alike = below(world, 2) == 0;
+    size_t kind = below(world, 3), kept_states = below(world, 4),
+           pass_tokens = 1 + below(world, below(world, 4) ? 30 : 120);
+    if (world->is_alike && below(world, 2) == 0)
+        pass_tokens = 40 + below(world, 150);
     uint32_t window = 1 + (uint32_t)below(world, 50);
     size_t longest = kv_pages_for(90 + 60), most = kind == 0 ? 0 : kv_window_pages(window);
     size_t least = most + sched_pages_set_aside(pass_tokens);
@@ -223,6 +273,8 @@ static void make_world(struct world *world) {
         .window_page_count =
             (least < longest ? least : longest) + below(world, 3) * below(world, 12),
     };
+    kind += below(world, 2) * RIG_STATES;
+    limits.kept_states = kept_states;
     rig_begin(&world->rig, kind, window, limits);
     world->rows_count = 1 + below(world, ROWS_MAX);
 }
@@ -243,6 +295,7 @@ static void simulate(uint64_t seed, struct seen *seen) {
         struct prefix before = world.rig.prefix;
         world.pass++;
         sched_pick(&world.rig.sched, &world.rig.kv);
+        check_waiting(&world, seen);
         compute(&world, before.name_next);
         check_index(&world);
         for (int group = 0; group < KV_GROUPS; group++)
@@ -253,6 +306,7 @@ static void simulate(uint64_t seed, struct seen *seen) {
         assert_true(world.pass < 40 * 150);
     }
     seen->joined += world.rig.prefix.joined_tokens > 0;
+    seen->joined_by_state += world.rig.prefix.has_states && world.rig.prefix.joined_tokens > 0;
     seen->suspended += world.rig.sched.suspensions;
     rig_end(&world.rig);
 }
@@ -260,13 +314,16 @@ static void simulate(uint64_t seed, struct seen *seen) {
 static void random_jobs_never_see_what_is_not_theirs(void **state) {
     struct seen seen = {0};
     (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++)
+    for (uint64_t seed = 1; seed <= 350; seed++)
         simulate(seed, &seen);
     assert_true(seen.joined > 100);
     assert_true(seen.lost > 100);
     assert_true(seen.window_lost > 100);
     assert_true(seen.gave_up > 100);
     assert_true(seen.suspended > 100);
+    assert_true(seen.joined_by_state > 50);
+    assert_true(seen.waited > 30);
+    assert_true(seen.states_kept > 100);
 }
 
 int main(void) {

@@ -244,21 +244,191 @@ static void row_joins_only_as_far_as_its_window_is_there(void **state) {
     rig_end(&rig);
 }
 
+/* ---- layers that keep a state: 96 of 100 common tokens are full pages */
+
+static const struct sched_limits with_states = {
+    .batch_max = 4, .kept_states = 1, .pass_tokens = 200, .page_count = 60};
+
+static void state_begin(struct rig *rig, size_t batch_max, size_t kept_states, size_t pass_tokens) {
+    struct sched_limits limits = with_states;
+    limits.batch_max = batch_max;
+    limits.kept_states = kept_states;
+    limits.pass_tokens = pass_tokens;
+    rig_begin(rig, RIG_STATES, 0, limits);
+}
+
+static uint8_t *state_of(const struct rig *rig, const struct seq *seq) {
+    const struct kv_pool *pool = &rig->kv.pools[KV_STATE];
+    assert_int_equal(seq->pages[KV_STATE].count, 1);
+    return pool->slab.data + seq->pages[KV_STATE].numbers[0] * pool->page_bytes;
+}
+
+static void rows_wait_for_the_state_where_they_part(void **state) {
+    struct rig rig;
+    (void)state;
+    state_begin(&rig, 4, 1, 200);
+    struct seq *a = admit(&rig, 100, 120, 1), *b = admit(&rig, 100, 110, 2);
+    struct seq *other = admit(&rig, 0, 40, 3);
+    sched_pick(&rig.sched, &rig.kv);
+    assert_int_equal(rig.sched.pick_count, 2);
+    check_pick(&rig, 0, a, 0, 96);
+    check_pick(&rig, 1, other, 0, 40);
+    assert_int_equal(b->awaited, 96);
+    *state_of(&rig, a) = 77; /* as if it were the state after 96 tokens */
+    run_picks(&rig, 9);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 1, a, 96, 24);
+    check_pick(&rig, 2, b, 96, 14);
+    assert_int_equal(rig.prefix.joined_tokens, 96);
+    assert_ptr_not_equal(state_of(&rig, a), state_of(&rig, b));
+    assert_int_equal(*state_of(&rig, b), 77);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(a->pages[KV_WHOLE].numbers[i], b->pages[KV_WHOLE].numbers[i]);
+    run_picks(&rig, 9);
+    end(&rig, a);
+    end(&rig, b);
+    end(&rig, other);
+    rig_end(&rig);
+}
+
+/* 48 tokens a pass: the first row ends on its way, and who waited for it goes on itself, up to
+ * where the first one was, and then as far as it is alike with the next. */
+static void row_goes_on_itself_when_the_one_before_it_ends(void **state) {
+    struct rig rig;
+    (void)state;
+    state_begin(&rig, 4, 1, 48);
+    struct seq *a = admit(&rig, 100, 120, 1), *b = admit(&rig, 100, 110, 2);
+    struct seq *c = admit(&rig, 100, 115, 3);
+    sched_pick(&rig.sched, &rig.kv);
+    assert_int_equal(rig.sched.pick_count, 1);
+    check_pick(&rig, 0, a, 0, 48);
+    run_picks(&rig, 9);
+    end(&rig, a);
+    for (size_t first = 0; first < 96; first += 48) {
+        sched_pick(&rig.sched, &rig.kv);
+        assert_int_equal(rig.sched.pick_count, 1);
+        check_pick(&rig, 0, b, first, 48);
+        run_picks(&rig, 9);
+    }
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, b, 96, 14);
+    check_pick(&rig, 1, c, 96, 19);
+    run_picks(&rig, 9);
+    end(&rig, b);
+    end(&rig, c);
+    rig_end(&rig);
+}
+
+/* Nobody knew of the second row when the first one was computed: it keeps the state for a third. */
+static void second_row_keeps_the_state_that_the_first_one_did_not(void **state) {
+    struct rig rig;
+    (void)state;
+    state_begin(&rig, 1, 1, 200);
+    struct seq *a = admit(&rig, 100, 120, 1);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, a, 0, 120);
+    run_picks(&rig, 9);
+    end(&rig, a);
+    struct seq *b = admit(&rig, 100, 110, 2);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, b, 0, 96);
+    run_picks(&rig, 9);
+    end(&rig, b);
+    struct seq *c = admit(&rig, 100, 110, 3);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, c, 96, 14);
+    run_picks(&rig, 9);
+    end(&rig, c);
+    rig_end(&rig);
+}
+
+static void row_keeps_its_state_where_the_next_one_is_said_to_go_on(void **state) {
+    struct rig rig;
+    (void)state;
+    state_begin(&rig, 1, 1, 200);
+    struct seq *a = admit(&rig, 100, 120, 1);
+    a->fork_tokens = 96;
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, a, 0, 96);
+    run_picks(&rig, 9);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, a, 96, 24);
+    run_picks(&rig, 9);
+    end(&rig, a);
+    struct seq *b = admit(&rig, 100, 110, 2);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, b, 96, 14);
+    run_picks(&rig, 9);
+    end(&rig, b);
+    rig_end(&rig);
+}
+
+/* As many states as rows: none is kept, and so nobody waits. When one row has gone its page will
+ * do; the next but one takes it for itself, with what it holds. */
+static void states_are_kept_where_rows_leave_pages_for_them(void **state) {
+    struct rig rig;
+    (void)state;
+    state_begin(&rig, 2, 0, 300);
+    struct seq *a = admit(&rig, 100, 120, 1), *b = admit(&rig, 100, 110, 2);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, a, 0, 120);
+    check_pick(&rig, 1, b, 0, 110);
+    run_picks(&rig, 9);
+    for (size_t i = 0; i < 6; i++) /* what both have computed is there once */
+        assert_int_equal(a->pages[KV_WHOLE].numbers[i], b->pages[KV_WHOLE].numbers[i]);
+    end(&rig, a);
+    end(&rig, b);
+    struct seq *c = admit(&rig, 100, 110, 3);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, c, 0, 96);
+    *state_of(&rig, c) = 77;
+    run_picks(&rig, 9);
+    assert_int_equal(rig.kv.pools[KV_STATE].kept_count, 1);
+    struct seq *d = admit(&rig, 100, 110, 4);
+    assert_int_equal(d->computed, 96);
+    assert_int_equal(*state_of(&rig, d), 77);
+    assert_int_equal(rig.kv.pools[KV_STATE].kept_count, 0);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, c, 96, 14);
+    check_pick(&rig, 1, d, 96, 14);
+    run_picks(&rig, 9);
+    end(&rig, c);
+    end(&rig, d);
+    rig_end(&rig);
+}
+
+/* 31 tokens more than another, in full pages 16: not worth a state. */
+static void few_tokens_are_computed_again(void **state) {
+    struct rig rig;
+    (void)state;
+    state_begin(&rig, 4, 1, 200);
+    struct seq *a = admit(&rig, 31, 60, 1), *b = admit(&rig, 31, 60, 2);
+    sched_pick(&rig.sched, &rig.kv);
+    check_pick(&rig, 0, a, 0, 60);
+    check_pick(&rig, 1, b, 0, 60);
+    run_picks(&rig, 9);
+    end(&rig, a);
+    end(&rig, b);
+    rig_end(&rig);
+}
+
 static void index_without_memory_is_an_error(void **state) {
     struct kv kv;
     struct prefix prefix;
     struct error err;
-    size_t counts[KV_GROUPS] = {9, 9};
+    size_t counts[KV_GROUPS] = {9, 9, 9};
     (void)state;
     tiny.window = 20;
     tiny_windows[0] = true;
     tiny_windows[1] = false;
+    tiny.layers = 3;
+    tiny.delta.shape = (struct delta_shape){1, 1, 1, 1, 1, false};
     assert_int_equal(kv_init(&kv, &tiny, KV_BF16, counts, &err), SL_OK);
-    for (uint64_t at = 1; at <= 4; at++) {
+    for (uint64_t at = 1; at <= 5; at++) {
         fault_arm(SL_FAULT_ALLOC, at, false);
         assert_int_equal(prefix_init(&prefix, &kv, &err), SL_ERR_ENV);
     }
-    fault_arm(SL_FAULT_ALLOC, 5, false);
+    fault_arm(SL_FAULT_ALLOC, 6, false);
     assert_int_equal(prefix_init(&prefix, &kv, &err), SL_OK);
     fault_arm(SL_FAULT_ALLOC, 0, false);
     prefix_release(&prefix);
@@ -275,6 +445,12 @@ int main(void) {
         cmocka_unit_test(row_that_gave_its_pages_up_joins_itself),
         cmocka_unit_test(rows_enter_by_what_they_do_not_share),
         cmocka_unit_test(row_joins_only_as_far_as_its_window_is_there),
+        cmocka_unit_test(rows_wait_for_the_state_where_they_part),
+        cmocka_unit_test(row_goes_on_itself_when_the_one_before_it_ends),
+        cmocka_unit_test(second_row_keeps_the_state_that_the_first_one_did_not),
+        cmocka_unit_test(row_keeps_its_state_where_the_next_one_is_said_to_go_on),
+        cmocka_unit_test(states_are_kept_where_rows_leave_pages_for_them),
+        cmocka_unit_test(few_tokens_are_computed_again),
         cmocka_unit_test(index_without_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@
 #include "engine/sched.h"
 
 #include "base/mem.h"
+#include "engine/fork.h"
 
 #include <math.h>
 
@@ -69,6 +70,15 @@ void sched_release(struct sched *sched) {
 static size_t pending(const struct seq *seq) {
     must(seq->computed < seq->token_count);
     return seq->token_count - seq->computed;
+}
+
+/* Tokens of the row that it waits for: they will be there when it goes on. */
+static size_t awaited(const struct seq *seq) {
+    return seq->awaited > seq->computed ? seq->awaited - seq->computed : 0;
+}
+
+static bool has_forks(const struct sched *sched) {
+    return sched->prefix != NULL && sched->prefix->has_states;
 }
 
 /* ---- what is sure */
@@ -149,7 +159,7 @@ static double shared_pages(const struct sched *sched, const struct seq *seq, boo
         uint32_t holders = pool->pages[pages->numbers[i]].holders;
         shared += holders > 1 ? (is_one_more ? 1 : 1 - 1.0 / holders) : 0;
     }
-    return shared;
+    return shared + (double)(awaited(seq) / SL_PAGE_TOKENS);
 }
 
 static struct outlook_row outlook_of(const struct sched *sched, const struct seq *seq,
@@ -157,7 +167,8 @@ static struct outlook_row outlook_of(const struct sched *sched, const struct seq
     return (struct outlook_row){.tokens = seq->token_count,
                                 .answer = seq_answer_count(seq),
                                 .max_tokens = seq->max_tokens,
-                                .delay = (pending(seq) - 1) / sched->limits.pass_tokens,
+                                .delay =
+                                    (pending(seq) - awaited(seq) - 1) / sched->limits.pass_tokens,
                                 .shared_pages = shared_pages(sched, seq, is_one_more),
                                 .is_certain = seq->ignores_eos};
 }
@@ -165,17 +176,19 @@ static struct outlook_row outlook_of(const struct sched *sched, const struct seq
 static void add_to_outlook(struct sched *sched, const struct seq *seq, bool is_one_more) {
     struct outlook_row row = outlook_of(sched, seq, is_one_more);
     outlook_add(&sched->outlook, &sched->expect, &row);
-    size_t done = seq->alike_count > seq->computed ? seq->alike_count : seq->computed;
+    size_t done = size_max(seq->computed + awaited(seq), seq->alike_count);
     if (pending(seq) > 1)
         sched->prefill_pending += seq->token_count - (sched->prefix != NULL ? done : seq->computed);
     else
         sched->decoding_count++;
 }
 
-/* A row that comes in is counted without what it need not compute. */
+/* The last live row comes in: it is counted without what it need not compute. */
 static void enter_outlook(struct sched *sched, struct seq *seq) {
     if (sched->prefix != NULL)
         prefix_join(sched->prefix, seq);
+    if (has_forks(sched))
+        seq->awaited = fork_expected(sched->rows, sched->live_count - 1);
     if (sched->has_outlook)
         add_to_outlook(sched, seq, true);
 }
@@ -374,12 +387,27 @@ static size_t count_with_logits(const struct sched *sched, const struct seq *seq
     return wanted > left ? count - (wanted - left) : count;
 }
 
+/* Where the row's next tokens end for others to go on from there, if a page is sure to be there for
+ * its state: each row inside may need one. Kept ones of this pass so outlive the next admissions.
+ */
+static size_t choose_fork(const struct sched *sched, size_t index) {
+    if (!has_forks(sched))
+        return 0;
+    size_t pages = sched->prefix->kv->pools[KV_STATE].page_count;
+    if (pages <= sched->inside_count + sched->chosen_forks)
+        return 0;
+    return fork_next(sched->rows, sched->live_count, index);
+}
+
 /* Chooses tokens of the index-th row, `most` or fewer, and takes their pages. Where there are pages
  * for none and it takes_pages, the last rows make room; none are chosen of the last itself when it
  * lacks them: it waits. */
 static void choose(struct sched *sched, struct kv *kv, size_t index, size_t most,
                    bool takes_pages) {
     struct seq *seq = sched->rows[index];
+    size_t fork = most > 0 ? choose_fork(sched, index) : 0;
+    if (fork > 0)
+        most = size_min(most, fork - seq->computed);
     size_t count = count_with_logits(sched, seq, size_min(pending(seq), most));
     size_t chosen = count_with_pages(seq, kv, count);
     while (takes_pages && count > 0 && chosen == 0 && sched->live_count > index + 1) {
@@ -391,6 +419,8 @@ static void choose(struct sched *sched, struct kv *kv, size_t index, size_t most
     sched->chosen_tokens += chosen;
     sched->chosen_logits += seq_logits(seq, seq->computed + chosen);
     seq->chosen = chosen;
+    seq->fork = chosen > 0 ? fork : 0;
+    sched->chosen_forks += seq->fork > 0;
 }
 
 static void publish(struct sched *sched, struct seq *seq) {
@@ -407,11 +437,22 @@ static void choose_prompts(struct sched *sched, struct kv *kv) {
         struct seq *seq = sched->rows[i];
         if (seq->computed + 1 == seq->token_count || seq->chosen > 0)
             continue;
-        if (sched->prefix != NULL)
+        if (has_forks(sched)) /* it has joined what there is */
+            seq->awaited = fork_awaited(sched->rows, i);
+        else if (sched->prefix != NULL)
             prefix_join(sched->prefix, seq);
-        choose(sched, kv, i, most - sched->chosen_tokens, false);
+        if (seq->awaited == 0)
+            choose(sched, kv, i, most - sched->chosen_tokens, false);
         publish(sched, seq);
     }
+}
+
+/* Before turns and forks are chosen: whoever can go on from a state does, and waits no more. It may
+ * have one token left. */
+static void join_all(struct sched *sched) {
+    for (size_t i = 0; has_forks(sched) && i < sched->live_count; i++)
+        if (pending(sched->rows[i]) > 1)
+            prefix_join(sched->prefix, sched->rows[i]);
 }
 
 /* Whose turn it is to decode: as many rows as a pass has tokens, from `begin` on. */
@@ -419,7 +460,7 @@ static void mark_turns(struct sched *sched, size_t begin) {
     size_t count = sched->live_count, marked = 0;
     for (size_t i = 0; i < count; i++) {
         struct seq *seq = sched->rows[(begin + i) % count];
-        seq->chosen = 0;
+        seq->chosen = seq->fork = seq->awaited = 0;
         seq->has_turn = pending(seq) == 1 && marked < sched->limits.pass_tokens;
         marked += seq->has_turn;
     }
@@ -429,7 +470,7 @@ static void mark_turns(struct sched *sched, size_t begin) {
  * is computed in this pass. */
 static void choose_all(struct sched *sched, struct kv *kv) {
     size_t most = sched->limits.pass_tokens;
-    sched->chosen_tokens = sched->chosen_logits = 0;
+    sched->chosen_tokens = sched->chosen_logits = sched->chosen_forks = 0;
     for (size_t i = 0; i < sched->live_count; i++) /* the last may go meanwhile */
         if (sched->rows[i]->has_turn)
             choose(sched, kv, i, 1, true);
@@ -456,6 +497,7 @@ static void add_pick(struct sched *sched, struct seq *seq) {
 void sched_pick(struct sched *sched, struct kv *kv) {
     resume(sched);
     size_t begin = sched->turn < sched->live_count ? sched->turn : 0, count = sched->live_count;
+    join_all(sched);
     mark_turns(sched, begin);
     choose_all(sched, kv);
     sched->pick_count = sched->pick_tokens = 0;

@@ -9,7 +9,8 @@
  * has a place in the next pass. When pages run out all the same, the newest row gives up its pages
  * and keeps its tokens; they are computed again later. Picking: decode tokens first, rows taking
  * turns when pass_tokens does not hold them all; then prefill chunks, oldest row first, within what
- * the pace (pace.h) allows, and without what other rows have computed (prefix.h).
+ * the pace (pace.h) allows, and without what other rows have computed (prefix.h), or with recurrent
+ * layers compute now (fork.h).
  *
  * Promises (sched.c says why; sched_test.c plays random jobs)
  *  1. A pass never needs a page that is not there, in either group.
@@ -40,6 +41,7 @@ struct sched_limits {
     size_t window_page_count; /* of windowed layers */
     uint32_t window;          /* 0: no layer has one */
     bool is_all_windowed;     /* then page_count counts for nothing */
+    size_t kept_states;       /* pages of states beyond one for each row: for forks */
     bool scores;              /* rows are scored: many of their tokens need logits */
     /* Rows of earlier jobs by the share of their limit that their answers had (expect.h), copied;
      * NULL: nothing is known, and the first rows are expected to reach their limits. */
@@ -72,7 +74,7 @@ struct sched {
     size_t turn;              /* where the next pass begins among decoding rows */
     struct sched_pick *picks; /* [batch_max] */
     size_t pick_count, pick_tokens;
-    size_t chosen_tokens, chosen_logits; /* while picks are made */
+    size_t chosen_tokens, chosen_logits, chosen_forks; /* while picks are made */
     struct expect expect;
     struct pace pace;
     struct outlook outlook;

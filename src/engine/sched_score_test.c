@@ -107,15 +107,16 @@ static void play(size_t kind, struct sched_limits limits, size_t *suspensions) {
 static void each_wanted_token_is_computed_once_within_the_bound(void **state) {
     (void)state;
     size_t suspensions = 0;
-    for (random_state = 1; random_state < 60; random_state++) {
+    for (random_state = 1; random_state < 80; random_state++) {
         uint64_t seed = random_state;
         size_t pages = 7 + draw(30), pass_tokens = 1 + draw(60);
         struct sched_limits limits = {.batch_max = 1 + draw(20),
                                       .pass_tokens = pass_tokens,
                                       .page_count = pages,
                                       .window_page_count = pages + 8,
+                                      .kept_states = seed % 4,
                                       .scores = true};
-        play(seed % 3, limits, &suspensions);
+        play(seed % (2 * RIG_STATES), limits, &suspensions);
         random_state = seed;
     }
     assert_true(suspensions > 0);

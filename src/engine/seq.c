@@ -63,6 +63,7 @@ enum status seq_new(const struct seq_request *request, struct seq **out, struct 
     seq->ignores_eos = request->ignores_eos;
     seq->prefix = request->prefix;
     seq->alike_count = request->alike_count;
+    seq->fork_tokens = request->fork_tokens / SL_PAGE_TOKENS * SL_PAGE_TOKENS;
     seq->score_next = request->score_first;
     seq->is_greedy = true;
     enum status status = fill(seq, request, err);
@@ -99,7 +100,7 @@ void seq_free(struct seq *seq, struct kv *kv) {
 
 void seq_suspend(struct seq *seq, struct kv *kv) {
     seq_give_pages(seq, kv);
-    seq->chosen = 0;
+    seq->chosen = seq->fork = seq->awaited = 0;
     seq->given_count = seq->token_count;
     seq->suspensions++;
 }

@@ -67,6 +67,11 @@ struct seq {
     size_t suspensions; /* how often its pages were given up */
     uint32_t prefix;    /* rows with the same may share first pages; 0: unknown */
     size_t alike_count; /* tokens at its beginning that a row before it computes, it is said */
+    /* Where recurrent layers are, see fork.h; in tokens from the first on, full blocks: */
+    size_t fork_tokens; /* a row to come goes on from there, it is said; 0: unknown */
+    size_t fork_known;  /* the row leaves there what others had; likewise */
+    size_t fork;        /* where its state will be kept, when it is computed up to there; 0: not */
+    size_t awaited;     /* that another computes, and for which it is not picked; 0: none */
 };
 
 struct seq_request {
@@ -83,6 +88,7 @@ struct seq_request {
     size_t score_first;
     uint32_t target;
     size_t alike_count; /* tokens that a row admitted before it computes, as far as it is known */
+    size_t fork_tokens; /* that the row admitted next begins with too, as far as it is known */
     /* Of an answer that an earlier run has begun: its tokens so far, fewer than max_tokens, none of
      * which ended it; copied, with their logprobs where those are wanted. They are computed like a
      * prompt, and the row goes on behind them with the same bits. */

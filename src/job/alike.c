@@ -6,19 +6,23 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define SLOTS ((size_t)1 << 17) /* half a megabyte: the rows of some thousand prompts */
 
 enum status alike_init(struct alike *alike, struct error *err) {
-    *alike = (struct alike){.slots = mem_new(SLOTS, sizeof *alike->slots)};
-    return alike->slots != NULL
-               ? SL_OK
-               : error_memory(err, SLOTS * sizeof *alike->slots, "what rows share");
+    *alike = (struct alike){.slots = mem_new(SLOTS, sizeof *alike->slots),
+                            .parted = mem_new(SLOTS / CHAR_BIT, sizeof *alike->parted)};
+    if (alike->slots != NULL && alike->parted != NULL)
+        return SL_OK;
+    alike_release(alike);
+    return error_memory(err, SLOTS * sizeof *alike->slots, "what rows share");
 }
 
 void alike_release(struct alike *alike) {
     mem_free(alike->slots);
+    mem_free(alike->parted);
     *alike = (struct alike){0};
 }
 
@@ -47,4 +51,12 @@ uint32_t alike_add(struct alike *alike, const uint32_t *hashes, size_t blocks) {
     for (size_t i = known; i < blocks; i++)
         alike->slots[hashes[i] % SLOTS] = hashes[i];
     return (uint32_t)(known * SL_PAGE_TOKENS);
+}
+
+void alike_fork(struct alike *alike, const uint32_t *hashes, size_t blocks) {
+    must(blocks > 0);
+    size_t slot = hashes[blocks - 1] % SLOTS;
+    uint8_t bit = (uint8_t)(1u << slot % CHAR_BIT), *bits = &alike->parted[slot / CHAR_BIT];
+    alike->forks += (*bits & bit) == 0;
+    *bits |= bit;
 }

@@ -11,6 +11,8 @@
 
 struct alike {
     uint32_t *slots;
+    uint8_t *parted; /* a bit for each slot: a row has left there what others have */
+    size_t forks;    /* such places */
 };
 
 enum status alike_init(struct alike *alike, struct error *err);
@@ -21,5 +23,7 @@ size_t alike_blocks(size_t token_count);
 void alike_hash(const uint32_t *ids, size_t blocks, uint32_t *hashes);
 /* How many tokens of the row at its beginning earlier rows have. */
 uint32_t alike_add(struct alike *alike, const uint32_t *hashes, size_t blocks);
+/* Likewise where the last of `blocks`, at least one, is a fork (engine/fork.h): counts it once. */
+void alike_fork(struct alike *alike, const uint32_t *hashes, size_t blocks);
 
 #endif

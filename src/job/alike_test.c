@@ -43,6 +43,22 @@ static void rows_share_what_an_earlier_one_has(void **state) {
     alike_release(&alike);
 }
 
+static void places_where_rows_part_count_once(void **state) {
+    struct alike alike;
+    struct error err;
+    (void)state;
+    assert_int_equal(alike_init(&alike, &err), SL_OK);
+    add(&alike, 100, 140, 1);
+    assert_int_equal(alike.forks, 0);
+    for (uint32_t own = 2; own < 5; own++) {
+        alike_fork(&alike, hashes, add(&alike, 100, 140, own) / 16);
+        assert_int_equal(alike.forks, 1);
+    }
+    alike_fork(&alike, hashes, add(&alike, 80, 140, 6) / 16);
+    assert_int_equal(alike.forks, 2);
+    alike_release(&alike);
+}
+
 /* The same 16 tokens behind others are another block. */
 static void blocks_stand_for_all_that_comes_before_them(void **state) {
     static uint32_t a[33], b[33];
@@ -72,8 +88,10 @@ static void no_memory_is_an_error(void **state) {
     struct alike alike;
     struct error err;
     (void)state;
-    fault_arm(SL_FAULT_ALLOC, 1, false);
-    assert_int_equal(alike_init(&alike, &err), SL_ERR_ENV);
+    for (uint64_t at = 1; at <= 2; at++) {
+        fault_arm(SL_FAULT_ALLOC, at, false);
+        assert_int_equal(alike_init(&alike, &err), SL_ERR_ENV);
+    }
     fault_arm(SL_FAULT_ALLOC, 0, false);
 }
 
@@ -81,6 +99,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_full_and_leave_the_last_token),
         cmocka_unit_test(rows_share_what_an_earlier_one_has),
+        cmocka_unit_test(places_where_rows_part_count_once),
         cmocka_unit_test(blocks_stand_for_all_that_comes_before_them),
         cmocka_unit_test(many_rows_are_told_nearly_right),
         cmocka_unit_test(no_memory_is_an_error),

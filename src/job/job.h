@@ -26,6 +26,7 @@ struct job_row {
     uint32_t scored_tokens; /* of all parts */
     uint32_t mark;          /* of the line's text: tells when it reads differently later */
     uint32_t shared_tokens; /* of the prompt, that earlier rows begin with too: an estimate */
+    uint32_t shared_mark;   /* of those tokens (alike_hash) */
     uint32_t prefix; /* of its first tokens: rows with the same may share; 0: a short prompt */
     bool ignores_eos;
 };

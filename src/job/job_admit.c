@@ -2,6 +2,7 @@
  * the engine says who fits. A row that is scored enters part by part, and nobody enters before its
  * last part has. Refuses a row that reads differently from the first look: the plan would no longer
  * hold. */
+#include "job/alike.h"
 #include "job/job_run.h"
 
 static uint64_t length_of(const struct job_row *looked) {
@@ -80,6 +81,33 @@ static void ask_score(struct live *live, const struct job_row *looked, size_t in
     request->alike_count = index > 0 ? job_shared_tokens(looked) : 0;
 }
 
+/* Whether so many tokens are those of the mark. */
+static bool begins_with(const struct part *part, const uint32_t *ids, size_t tokens,
+                        uint32_t mark) {
+    uint32_t hashes[SL_ALIKE_BLOCKS_MAX];
+    size_t blocks = tokens / SL_PAGE_TOKENS;
+    if (blocks == 0 || blocks > SL_ALIKE_BLOCKS_MAX || tokens > part->count)
+        return false;
+    alike_hash(ids + part->first, blocks, hashes);
+    return hashes[blocks - 1] == mark;
+}
+
+/* Tokens that who enters behind this part of the open row begins with too. */
+static size_t fork_behind(const struct run *run) {
+    const struct job_row *looked = &run->job->looked[run->open->index];
+    const struct queue *queue = &run->queue;
+    if (run->open_next + 1 < run->slot.parts.count)
+        return job_shared_tokens(looked);
+    if (queue->next == queue->count || looked->prefix == 0)
+        return 0;
+    const struct job_row *behind = &run->job->looked[queue->rows[queue->next]];
+    const struct part *part = &run->slot.parts.items[run->open_next];
+    bool is_alike =
+        behind->prefix == looked->prefix &&
+        begins_with(part, run->slot.ids.items, behind->shared_tokens, behind->shared_mark);
+    return is_alike ? behind->shared_tokens : 0;
+}
+
 /* The next part of the open row enters; it fits. */
 static enum status admit_part(struct run *run, struct error *err) {
     struct live *live = run->open;
@@ -97,6 +125,7 @@ static enum status admit_part(struct run *run, struct error *err) {
         .wants_logprobs = live->row.wants_logprobs,
         .ignores_eos = live->row.ignores_eos,
         .prefix = looked->prefix,
+        .fork_tokens = fork_behind(run),
     };
     if (live->choices != NULL)
         ask_score(live, looked, run->open_next, part, &request);

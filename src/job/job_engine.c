@@ -73,6 +73,7 @@ enum status run_make_engine(struct run *run, const struct engine_listener *liste
                    .pass_tokens = plan->pass_tokens,
                    .page_count = plan->page_count,
                    .window_page_count = plan->window_page_count,
+                   .kept_states = plan->kept_states,
                    .scores = run->job->settings.scores,
                    .prior = answers_count(&plan->answers) > 0 ? prior : NULL},
         .listener = *listener,

@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/team.h"
-#include "engine/kv.h"
+#include "engine/fork.h"
 #include "job/alike.h"
 #include "job/job.h"
 #include "job/notes.h"
@@ -56,11 +56,17 @@ struct look {
     size_t first, count; /* rows of this round */
 };
 
+/* Of so many tokens that another row begins with too, those that need not be computed again. */
+static uint32_t saved(const struct job *job, uint32_t shared) {
+    const struct config *config = &job->model->config;
+    bool is_enough = !kv_has_states(config) || shared >= SL_FORK_TOKENS;
+    return kv_can_share(config) && is_enough ? shared : 0;
+}
+
 /* Tokens of a row that its second and later parts share with the first: full pages. */
 static size_t shared_by_parts(const struct job *job, const struct job_row *looked) {
-    if (looked->parts < 2 || !kv_can_share(&job->model->config))
-        return 0;
-    return (looked->parts - 1) * (size_t)job_shared_tokens(looked);
+    return looked->parts < 2 ? 0
+                             : (looked->parts - 1) * (size_t)saved(job, job_shared_tokens(looked));
 }
 
 uint32_t job_shared_tokens(const struct job_row *looked) {
@@ -162,6 +168,21 @@ static void look_at_item(void *ctx, size_t item, size_t worker) {
     }
 }
 
+/* What the row shares with those before it, and its own parts. */
+static void take_up_shared(struct look *look, struct seen *seen) {
+    const struct job *job = look->job;
+    struct job_row *looked = &seen->look;
+    size_t blocks = alike_blocks(looked->common_tokens);
+    looked->shared_tokens = saved(job, alike_add(&look->alike, seen->blocks, blocks));
+    size_t shared = looked->shared_tokens / SL_PAGE_TOKENS;
+    if (shared > 0) {
+        looked->shared_mark = seen->blocks[shared - 1];
+        alike_fork(&look->alike, seen->blocks, shared);
+    }
+    if (shared_by_parts(job, looked) > 0 && blocks > 0)
+        alike_fork(&look->alike, seen->blocks, blocks);
+}
+
 /* ---- all rows */
 
 static enum status take_up(struct look *look, size_t index, struct seen *seen, struct error *err) {
@@ -181,9 +202,7 @@ static enum status take_up(struct look *look, size_t index, struct seen *seen, s
     }
     TRY(notes_add(look->notes, index, seen->id, seen->has_lone_surrogates, err));
     job->lacks[seen->lack]++;
-    size_t blocks = alike_blocks(seen->look.common_tokens);
-    if (kv_can_share(&job->model->config))
-        seen->look.shared_tokens = alike_add(&look->alike, seen->blocks, blocks);
+    take_up_shared(look, seen);
     job->looked[index] = seen->look;
     totals->special_rows += seen->has_specials;
     totals->cut_rows += seen->is_cut;
@@ -228,6 +247,7 @@ static enum status look_at_rows(struct look *look, struct error *err) {
     }
     TRY(notes_check(look->notes, &job->rows, &job->settings, err));
     notes_warn(look->notes);
+    job->totals.forks = look->alike.forks;
     job_count(job);
     return SL_OK;
 }

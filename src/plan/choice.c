@@ -32,6 +32,7 @@ static uint64_t least_total(const struct memory *memory, const struct settings *
                             const struct memory_way *way, size_t slab_count) {
     struct memory_load load = {.batch = 1, .pass_tokens = least_tokens(settings)};
     memory_set_pages(memory, memory->longest_pages, &load);
+    load.state_count = size_min(load.state_count, load.batch); /* none is kept */
     return memory_total(memory, way, slab_count, &load);
 }
 
@@ -96,7 +97,7 @@ static void fill_pages(const struct memory *memory, const struct settings *setti
     uint64_t fixed = memory_total(memory, choice->way, choice->slab_count, &load);
     uint64_t before = memory_work(memory, &choice->load);
     extra = extra > before ? extra - before : 0;
-    extra += memory->state_bytes * (load.batch - choice->load.batch);
+    extra += memory->state_bytes * (load.state_count - choice->load.state_count);
     if (fixed >= usable || extra > (usable - fixed) / PLACES_SHARE)
         return;
     uint64_t pages = (usable - fixed) / memory_page_cost(memory);
@@ -141,6 +142,8 @@ void choice_rows(const struct memory *memory, const struct settings *settings, u
             high = middle - 1;
     }
     choice->load = load_for(memory, settings, low, tokens);
+    if (memory_total(memory, choice->way, choice->slab_count, &choice->load) > usable)
+        choice->load.state_count = size_min(choice->load.state_count, low); /* one row alone */
     choice->pins = (struct pins){.loose_bytes_max = choice->way->slab_bytes_max,
                                  .loose_bytes_sum = choice->way->slab_bytes_sum};
     if (low < most)

@@ -35,10 +35,10 @@ static enum status sum_of_use(const struct model *model, const struct settings *
                               uint64_t *bytes, struct error *err) {
     struct memory memory;
     TRY(memory_init(&memory, model, settings, &plan->rows, plan->threads, err));
-    *bytes = plan->base_bytes + plan->resident_bytes + plan->ring_bytes + plan->pinned_bytes +
-             memory_work(&memory, used) + memory.scratch_bytes +
-             memory.page_bytes * used->page_count +
-             memory.window_page_bytes * used->window_page_count;
+    *bytes =
+        plan->base_bytes + plan->resident_bytes + plan->ring_bytes + plan->pinned_bytes +
+        memory_work(&memory, used) + memory.scratch_bytes + memory.page_bytes * used->page_count +
+        memory.window_page_bytes * used->window_page_count + memory.state_bytes * used->state_count;
     return SL_OK;
 }
 
@@ -68,6 +68,7 @@ void lessons_keep(const struct lessons *lessons, const struct model *model,
         .pass_tokens = lessons->pass_tokens_max,
         .page_count = kv->pools[KV_WHOLE].pages_out_max,
         .window_page_count = kv->pools[KV_WINDOW].pages_out_max,
+        .state_count = kv->pools[KV_STATE].pages_out_max,
     };
     rates_learn(model, settings, plan, read_bytes_per_second);
     compute_learn(model, settings, plan, &lessons->cost);

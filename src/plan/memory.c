@@ -32,6 +32,8 @@
 /* Characters of a result line for an answer token, and for each entry of its logprobs. */
 #define LINE_TOKEN_BYTES 16u
 #define LINE_LOGPROB_BYTES 128u
+/* Rows that are in for each state that is kept for others. */
+#define FORK_ROWS 8u
 /* Of the text of a row that is scored, for each token: its choices are kept for the result. */
 #define SCORED_TEXT_BYTES 8u
 
@@ -173,12 +175,17 @@ uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way 
     return way->read_bytes - (uint64_t)(missed * (double)memory->expert_bytes);
 }
 
+size_t memory_kept_states(const struct memory_load *load) {
+    return load->state_count > load->batch ? load->state_count - load->batch : 0;
+}
+
 uint64_t memory_work(const struct memory *memory, const struct memory_load *load) {
     const struct plan_rows *rows = memory->rows;
     struct sched_limits limits = {.batch_max = load->batch,
                                   .pass_tokens = load->pass_tokens,
                                   .page_count = load->page_count,
                                   .window_page_count = load->window_page_count,
+                                  .kept_states = memory_kept_states(load),
                                   .scores = memory->scores};
     /* A seq keeps its tokens and page numbers, and logprobs where they are wanted. */
     uint64_t row = ALLOWANCE_ROW;
@@ -204,7 +211,8 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
     return memory->base_bytes + memory_weights(way, slab_count) + way->layout_bytes +
            memory->scratch_bytes + memory_work(memory, load) +
            memory->page_bytes * load->page_count +
-           memory->window_page_bytes * load->window_page_count + memory->state_bytes * load->batch;
+           memory->window_page_bytes * load->window_page_count +
+           memory->state_bytes * load->state_count;
 }
 
 /* Pages go out from the first on, and huge pages of the kernel's come whole. */
@@ -221,12 +229,14 @@ uint64_t memory_touched(const struct memory *memory, const struct memory_way *wa
     struct memory_load work = {.batch = used->batch,
                                .pass_tokens = used->pass_tokens,
                                .page_count = made->page_count,
-                               .window_page_count = made->window_page_count};
+                               .window_page_count = made->window_page_count,
+                               .state_count = used->batch + memory_kept_states(made)};
     return memory->base_bytes + weights_bytes + way->layout_bytes + memory->scratch_bytes +
            memory_work(memory, &work) - memory->unused_bytes +
            touched_pages(memory->page_bytes, made->page_count, used->page_count) +
            touched_pages(memory->window_page_bytes, made->window_page_count,
-                         used->window_page_count);
+                         used->window_page_count) +
+           touched_pages(memory->state_bytes, made->state_count, used->state_count);
 }
 
 uint64_t memory_pages(const struct memory *memory, size_t batch) {
@@ -243,8 +253,17 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* One for each row that is in; and of forks, each with rows that come one after the other, few are
+ * in work at once: two where one lies behind the other. */
+static size_t count_states(const struct memory *memory, size_t batch) {
+    if (memory->state_bytes == 0)
+        return 0;
+    return batch + size_min(memory->rows->forks, 1 + (batch + FORK_ROWS - 1) / FORK_ROWS);
+}
+
 void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load) {
     load->page_count = memory->page_bytes > 0 ? (size_t)pages : 0;
+    load->state_count = count_states(memory, load->batch);
     load->window_page_count = 0;
     if (memory->window == 0)
         return;

@@ -53,6 +53,7 @@ struct memory {
 struct memory_load {
     size_t batch, pass_tokens;
     size_t page_count, window_page_count; /* of layers without and with a window */
+    size_t state_count;                   /* of rows, and kept ones */
 };
 
 enum status memory_init(struct memory *memory, const struct model *model,
@@ -66,6 +67,8 @@ void memory_expect(struct memory *memory, double share);
 uint64_t memory_weights(const struct memory_way *way, size_t slab_count);
 /* Step, engine, and what the job keeps for each row that is in. */
 uint64_t memory_work(const struct memory *memory, const struct memory_load *load);
+/* States of the load that are no row's. */
+size_t memory_kept_states(const struct memory_load *load);
 /* Bytes of weights that a pass of so many tokens is expected to read, if its tokens were routed to
  * experts at random. */
 uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way *way,
@@ -78,8 +81,8 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
 uint64_t memory_touched(const struct memory *memory, const struct memory_way *way,
                         uint64_t weights_bytes, const struct memory_load *made,
                         const struct memory_load *used);
-/* Sets page counts and window_page_count for rows that have so many pages in all, and for the
- * longest row in any case. pass_tokens is set already. */
+/* Sets the counts of pages and states for rows that have so many pages in all, and for the longest
+ * row in any case. batch and pass_tokens are set already. */
 void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load);
 /* Pages, likewise, of batch rows of this job as they are on average, and of the longest row in
  * any case. */

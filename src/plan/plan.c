@@ -52,7 +52,8 @@ static void fill_kv(const struct memory *memory, const struct memory_load *load,
         memory->state_bytes;
     plan->kv_bytes = memory->page_bytes * load->page_count +
                      memory->window_page_bytes * load->window_page_count +
-                     memory->state_bytes * load->batch;
+                     memory->state_bytes * load->state_count;
+    plan->kept_states = memory_kept_states(load);
     plan->state_bytes_per_row = memory->state_bytes;
     plan->page_count = load->page_count;
     plan->life_pages = size_max(memory->expected_pages, 1);
@@ -104,6 +105,7 @@ static void fill_peak(const struct memory *memory, const struct choice *choice, 
             tokens = (tokens + likely->pass_tokens_max) / 2;
         used.pass_tokens = size_min(used.pass_tokens, size_max(tokens, 1));
         used.page_count = used.window_page_count = (size_t)ceil(filled);
+        used.state_count = size_min(used.state_count, used.batch + rows->forks);
     }
     if (choice->slab_count > 0) {
         uint64_t most = choice->pins.loose_bytes_max * choice->slab_count;

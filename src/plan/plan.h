@@ -22,6 +22,7 @@ struct plan_rows {
     uint64_t sequence_tokens; /* sum of prompt + max_tokens (cut to the context) */
     uint64_t pages;           /* sum over rows of the KV pages that prompt + max_tokens need */
     uint64_t window_pages;    /* likewise of windowed layers, for a row's window at most */
+    size_t forks;             /* at which rows part whose states are worth keeping (fork.h) */
     size_t longest;           /* largest prompt + max_tokens */
     size_t longest_prompt;
     size_t longest_answer;      /* largest max_tokens */
@@ -59,6 +60,7 @@ struct plan {
     uint64_t kv_bytes_per_row;    /* of an average row */
     uint64_t state_bytes_per_row; /* part of that: of layers that keep a state */
     uint64_t kv_bytes;            /* pages, and states */
+    size_t kept_states;           /* beyond one for each row */
     uint64_t life_pages;   /* of all rows, as long as they are on average while they are in */
     uint64_t pinned_bytes; /* of blocks that stay in memory beside the ring; plan/pins.h */
     size_t pinned_blocks, block_count;
