@@ -84,7 +84,9 @@ struct plan {
     char rate_source[100];            /* "not measured yet: assumed", ... */
     const struct ring_method *reader; /* NULL: the ring's own choice, as 0 for the next two */
     size_t chunk_bytes, depth;
-    double memory_ratio;  /* real peak over the sum in the latest run, 1 if unknown */
+    uint64_t still_bytes; /* of what becomes resident, the part that no pass changes */
+    double
+        memory_ratio; /* real peak over what its use sums up to in the latest run, 1 if unknown */
     uint64_t memory_runs; /* that told it */
     uint64_t predicted_peak_bytes;
     uint64_t needed_bytes; /* the least budget that would do */
