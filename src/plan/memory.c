@@ -209,14 +209,12 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
 }
 
 /* Blocks come into the slabs in turn, each slab being read into again once it is free. So each slab
- * sees every loose block in time, the largest too, unless they come out even. */
+ * sees every loose block in time, the largest too, unless there are as many slabs as blocks. */
 static uint64_t touched_slabs(const struct memory_way *way, size_t slab_count,
                               const struct pins *pins) {
-    size_t loose = way->block_count - pins->count;
-    if (loose == 0)
-        return 0;
-    return slab_count % loose == 0 ? slab_count / loose * pins->loose_bytes_sum
-                                   : slab_count * pins->loose_bytes_max;
+    if (slab_count == way->block_count - pins->count)
+        return pins->loose_bytes_sum;
+    return slab_count * slab_touched_bytes(way->slab_bytes_max, pins->loose_bytes_max);
 }
 
 uint64_t memory_still(const struct memory *memory, const struct memory_way *way, size_t slab_count,

@@ -37,7 +37,7 @@ static void spread(const struct layout *layout, bool wants_experts, uint64_t byt
 }
 
 void pins_choose(const struct layout *layout, uint64_t bytes, bool *keeps, struct pins *out) {
-    struct pins pins = {0};
+    struct pins pins = {.room_bytes = bytes};
     for (size_t i = 0; i < layout->block_count; i++)
         keeps[i] = false;
     spread(layout, false, bytes, keeps, &pins);

@@ -9,6 +9,7 @@
 #include "plan/memory.h"
 
 struct pins {
+    uint64_t room_bytes;                       /* what they were chosen for: gives them again */
     uint64_t memory_bytes;                     /* what the kept blocks take: their slab_bytes */
     uint64_t read_bytes;                       /* what a pass need not read, experts not counted */
     size_t count;                              /* blocks */

@@ -73,6 +73,21 @@ static void pins_are_spread_over_the_pass(void **state) {
     }
 }
 
+/* What was foreseen is chosen again when the job begins. What the pins take is no room that would
+ * do: most rooms are not filled to their end, and less room is less for each block. */
+static void the_same_room_chooses_the_same(void **state) {
+    (void)state;
+    make_layout(BLOCKS, 1);
+    for (uint64_t bytes = 0; bytes < 40 * 8192; bytes += 3001) {
+        bool keeps[BLOCKS], again[BLOCKS];
+        struct pins pins, others;
+        pins_choose(&layout, bytes, keeps, &pins);
+        pins_choose(&layout, pins.room_bytes, again, &others);
+        assert_memory_equal(keeps, again, sizeof keeps);
+        assert_int_equal(others.memory_bytes, pins.memory_bytes);
+    }
+}
+
 static void experts_are_pinned_last(void **state) {
     (void)state;
     bool keeps[BLOCKS];
@@ -90,6 +105,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_keep_to_their_memory_and_use_it),
         cmocka_unit_test(pins_are_spread_over_the_pass),
+        cmocka_unit_test(the_same_room_chooses_the_same),
         cmocka_unit_test(experts_are_pinned_last),
     };
     return cmocka_run_group_tests_name("pins", tests, NULL, NULL);

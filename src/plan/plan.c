@@ -75,6 +75,7 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     plan->slab_count = choice->slab_count;
     plan->block_bytes_max = choice->way->block_bytes_max;
     plan->pinned_bytes = choice->pins.memory_bytes;
+    plan->pins_room_bytes = choice->pins.room_bytes;
     plan->pinned_blocks = choice->pins.count;
     plan->block_count = choice->way->block_count;
     uint64_t pass_bytes = memory_pass_bytes(memory, choice->way, load->batch);

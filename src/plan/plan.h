@@ -59,8 +59,9 @@ struct plan {
     uint64_t kv_bytes_per_row;    /* of an average row */
     uint64_t state_bytes_per_row; /* part of that: of layers that keep a state */
     uint64_t kv_bytes;            /* pages, and states */
-    uint64_t life_pages;   /* of all rows, as long as they are on average while they are in */
-    uint64_t pinned_bytes; /* of blocks that stay in memory beside the ring; plan/pins.h */
+    uint64_t life_pages;      /* of all rows, as long as they are on average while they are in */
+    uint64_t pinned_bytes;    /* of blocks that stay in memory beside the ring; plan/pins.h */
+    uint64_t pins_room_bytes; /* for pins_choose, which then chooses the same */
     size_t pinned_blocks, block_count;
     enum kv_dtype kv_dtype;
     size_t page_count, window_page_count; /* of layers without and with a window */
