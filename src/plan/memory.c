@@ -208,19 +208,10 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
            memory->window_page_bytes * load->window_page_count + memory->state_bytes * load->batch;
 }
 
-/* Blocks come into the slabs in turn, each slab being read into again once it is free. So each slab
- * sees every loose block in time, the largest too, unless there are as many slabs as blocks. */
-static uint64_t touched_slabs(const struct memory_way *way, size_t slab_count,
-                              const struct pins *pins) {
-    if (slab_count == way->block_count - pins->count)
-        return pins->loose_bytes_sum;
-    return slab_count * slab_touched_bytes(way->slab_bytes_max, pins->loose_bytes_max);
-}
-
 uint64_t memory_still(const struct memory *memory, const struct memory_way *way, size_t slab_count,
                       const struct pins *pins) {
-    uint64_t weights = slab_count == 0 ? way->slab_bytes_sum
-                                       : pins->memory_bytes + touched_slabs(way, slab_count, pins);
+    uint64_t weights =
+        slab_count == 0 ? way->slab_bytes_sum : pins->memory_bytes + pins->ring_bytes;
     return memory->base_bytes + weights + way->layout_bytes + memory->scratch_bytes -
            memory->unused_bytes;
 }
