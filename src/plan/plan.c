@@ -22,24 +22,15 @@
 
 /* Of the budget, for what no sum foresees (page tables, the allocator's mood): about 0.8 %. */
 #define MARGIN_SHARE 128u
-#define BUDGET_SHARE_PERCENT 85u
 /* Tokens of a pass that are worth trying. */
 #define TOKENS_LEAST 64u
 #define TOKENS_MOST 4096u
 
 static void decide_budget(const struct settings *settings, struct plan *plan) {
-    if (settings->memory_bytes > 0) {
-        plan->budget_bytes = settings->memory_bytes;
-        snprintf(plan->budget_source, sizeof plan->budget_source, "--memory");
-        return;
-    }
-    struct machine machine;
-    machine_get(&machine);
-    /* What this process has already is part of the budget, and not of what is free. */
-    uint64_t all = machine.free_bytes + machine_rss_bytes();
-    plan->budget_bytes = all / 100 * BUDGET_SHARE_PERCENT;
-    snprintf(plan->budget_source, sizeof plan->budget_source, "%u %% of what is free by %s",
-             BUDGET_SHARE_PERCENT, machine.limit_source);
+    struct machine_budget budget;
+    machine_get_budget(settings->memory_bytes, &budget);
+    plan->budget_bytes = budget.bytes;
+    snprintf(plan->budget_source, sizeof plan->budget_source, "%s", budget.source);
 }
 
 static void fill_kv(const struct memory *memory, const struct memory_load *load,
