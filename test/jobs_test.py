@@ -94,6 +94,14 @@ class Jobs(Suite):
                    "read_bytes_per_second rate_source predicted_peak_bytes")
         equal([m for m in members.split() if m not in plan], [])
 
+    def check_without_progress_the_plan_and_what_came_of_it_are_told(self):
+        model, rows = self.model(), self.job()
+        for mode in ("log", "none"):
+            lines = self.run(model, rows, "--progress", mode).err.splitlines()
+            true(lines[0].startswith("plan: "), lines)
+            true(re.match(r"\d+ of \d+ rows answered.* \(planned .*peak memory", lines[-1]), lines)
+            equal(len(lines), 2, lines)
+
     def check_lines_that_ask_for_memory_are_errors_and_the_budget_holds(self):
         # An eighth of the budget is for reading a row: a twelfth of that for its line, and so many values.
         budget, model = 96 << 20, self.model("--hidden", 64)

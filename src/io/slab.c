@@ -11,6 +11,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Of a slab, from its beginning, what huge pages may hold. */
+static size_t huge_bytes(size_t rounded) {
+    return rounded - rounded % SL_SLAB_ALIGN;
+}
+
+size_t slab_touched_bytes(size_t bytes, size_t used) {
+    size_t huge = huge_bytes(bytes + (SL_IO_ALIGN - bytes % SL_IO_ALIGN) % SL_IO_ALIGN);
+    must(used <= bytes);
+    return used < huge ? used + (SL_SLAB_ALIGN - used % SL_SLAB_ALIGN) % SL_SLAB_ALIGN : used;
+}
+
 enum status slab_init(struct slab *slab, size_t bytes, struct error *err) {
     struct slab made = {0};
     size_t rounded, room;
@@ -42,7 +53,7 @@ enum status slab_init(struct slab *slab, size_t bytes, struct error *err) {
         made.mapped_bytes -= before;
     }
     /* Advice: a kernel without huge pages refuses it, and that is fine. */
-    size_t huge = rounded - rounded % SL_SLAB_ALIGN;
+    size_t huge = huge_bytes(rounded);
     if (huge > 0)
         (void)madvise(made.data, huge, MADV_HUGEPAGE);
     if (rounded > huge)

@@ -18,5 +18,7 @@ struct slab {
  */
 enum status slab_init(struct slab *slab, size_t bytes, struct error *err);
 void slab_release(struct slab *slab); /* accepts a zeroed slab */
+/* What a slab of so many bytes counts for, at most, once its first `used` bytes are written. */
+size_t slab_touched_bytes(size_t bytes, size_t used);
 
 #endif

@@ -57,6 +57,26 @@ static void slab_counts_for_what_is_touched(void **state) {
     slab_release(&slab);
 }
 
+static void what_is_written_counts_for_what_was_foretold(void **state) {
+    (void)state;
+    const size_t sizes[] = {MIB, 2 * MIB, 5 * MIB + 4096, 7 * MIB + 5};
+    struct error err = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t used = 0; used <= sizes[i]; used += MIB / 2) {
+            struct slab slab;
+            assert_int_equal(slab_init(&slab, sizes[i], &err), SL_OK);
+            memset(slab.data, 1, used);
+            assert_in_range(resident_bytes(&slab), used, slab_touched_bytes(sizes[i], used));
+            slab_release(&slab);
+        }
+    }
+    assert_int_equal(slab_touched_bytes(5 * MIB, MIB), 2 * MIB);
+    assert_int_equal(slab_touched_bytes(5 * MIB, 3 * MIB), 4 * MIB);
+    assert_int_equal(slab_touched_bytes(5 * MIB, 4 * MIB + 8192), 4 * MIB + 8192);
+    assert_int_equal(slab_touched_bytes(MIB, 4096), 4096); /* too small for a huge page */
+    assert_int_equal(slab_touched_bytes(0, 0), 0);
+}
+
 /* The last 1 MB of 3, and a slab of 1 MB, may not become a huge page of 2. */
 static void slab_takes_no_huge_page_it_cannot_fill(void **state) {
     (void)state;
@@ -93,6 +113,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slab_is_aligned_and_zeroed),
         cmocka_unit_test(slab_counts_for_what_is_touched),
+        cmocka_unit_test(what_is_written_counts_for_what_was_foretold),
         cmocka_unit_test(slab_takes_no_huge_page_it_cannot_fill),
         cmocka_unit_test(slab_tells_what_it_could_not_get),
     };

@@ -220,13 +220,9 @@ enum status job_check_tokenizer(const struct model *model, bool wants_token_ids,
 
 /* Rows are read while the weights are in memory: one alone may not take much of the budget. */
 static void limit_rows(struct job *job) {
-    uint64_t budget = job->settings.memory_bytes;
-    if (budget == 0) {
-        struct machine machine;
-        machine_get(&machine);
-        budget = machine.free_bytes;
-    }
-    job->settings.row_bytes = row_budget_bytes(budget);
+    struct machine_budget budget;
+    machine_get_budget(job->settings.memory_bytes, &budget);
+    job->settings.row_bytes = row_budget_bytes(budget.bytes);
     job->rows.line_bytes_max = row_line_bytes_max(job->settings.row_bytes);
 }
 

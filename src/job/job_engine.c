@@ -25,7 +25,8 @@ static enum status make_stream(struct run *run, struct provider_options *options
     bool *keeps = mem_new(run->layout.block_count, sizeof *keeps);
     if (keeps == NULL)
         return error_memory(err, run->layout.block_count * sizeof *keeps, "pins");
-    pins_choose(&run->layout, run->plan->pinned_bytes, keeps, &pins);
+    pins_choose(&run->layout, run->plan->pins_room_bytes, keeps, &pins);
+    must(pins.memory_bytes == run->plan->pinned_bytes);
     options->keeps = keeps;
     enum status status = provider_stream_new(&run->layout, options, &run->provider, err);
     mem_free(keeps);

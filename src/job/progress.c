@@ -401,7 +401,6 @@ enum status progress_finish(struct progress *progress, const struct progress_sta
     double rate = seconds > 0 ? (double)progress->new_tokens / seconds : 0;
     if (progress->show == SHOW_LINE)
         log_progress("");
-    if (progress->show != SHOW_NONE)
-        show_summary(progress, state, seconds, rate);
+    show_summary(progress, state, seconds, rate); /* like the plan, whatever is shown between */
     return progress->fd >= 0 ? metrics_summary(progress, state, seconds, rate, err) : SL_OK;
 }

@@ -45,6 +45,16 @@ static size_t step_key_features(const struct config *config) {
     return most;
 }
 
+/* Between the matrices of a plain MLP, at most; layers of experts have none. */
+static size_t step_plain_features(const struct config *config) {
+    size_t most = 0;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        size_t inner = config_layer(config, layer).inner;
+        most = !config_is_mixture(config, layer) && inner > most ? inner : most;
+    }
+    return most;
+}
+
 static void step_acts(struct step *step, const struct config *config, size_t tokens, size_t logits,
                       struct step_act list[STEP_ACTS]) {
     const struct mixture *mixture = &config->mixture;
@@ -61,6 +71,7 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         part = heads * latent->rope > latent->kv_rank ? heads * latent->rope : latent->kv_rank;
         part = part > latent->nope ? part : latent->nope;
     }
+    size_t inner = step_plain_features(config);
     size_t pairs = config->rope.rotary / 2, window_pairs = step_window_pairs(config);
     size_t window_tokens = config->has_window_rope ? tokens : 0, input = config->layer_input;
     bool sums_apart = mixture->count != 0 && mixture->is_normalised;
@@ -75,8 +86,8 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->k, key, tokens},
         {&step->v, value, tokens},
         {&step->a, out, tokens},
-        {&step->gate, most.inner, tokens},
-        {&step->up, most.inner, tokens},
+        {&step->gate, inner, tokens},
+        {&step->up, inner, tokens},
         {&step->picked, config->hidden, logits},
         {&step->logits, config->vocabulary, logits},
         {&step->router, mixture->count, tokens},

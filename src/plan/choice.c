@@ -144,8 +144,6 @@ void choice_rows(const struct memory *memory, const struct settings *settings, u
     choice->load = load_for(memory, settings, low, tokens);
     if (memory_total(memory, choice->way, choice->slab_count, &choice->load) > usable)
         choice->load.state_count = size_min(choice->load.state_count, low); /* one row alone */
-    choice->pins = (struct pins){.loose_bytes_max = choice->way->slab_bytes_max,
-                                 .loose_bytes_sum = choice->way->slab_bytes_sum};
     if (low < most)
         choice->batch_reason = "what the memory holds";
     /* Rows may be shorter than expected as well as longer: some more places cost little. */
@@ -236,8 +234,11 @@ void choice_weights(const struct memory *memory, const struct settings *settings
 enum status choice_pins(const struct memory *memory, uint64_t usable, struct choice *choice,
                         struct error *err) {
     uint64_t taken = memory_total(memory, choice->way, choice->slab_count, &choice->load);
-    if (choice->slab_count == 0 || memory->rows->count == 0 || taken >= usable ||
-        usable - taken >= choice->way->slab_bytes_sum)
+    uint64_t left = taken < usable ? usable - taken : 0;
+    choice->pins = (struct pins){0};
+    if (choice->slab_count == 0)
         return SL_OK;
-    return pins_foresee(memory, choice->way, usable - taken, &choice->pins, err);
+    if (memory->rows->count == 0 || left >= choice->way->slab_bytes_sum)
+        left = 0;
+    return pins_foresee(memory, choice->way, choice->slab_count, left, &choice->pins, err);
 }

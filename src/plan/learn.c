@@ -29,16 +29,18 @@ void lessons_pass(struct lessons *lessons, const struct plan *plan,
                      seconds - wait);
 }
 
-/* The sum of the memory model for what the run has really used. */
+/* The sum of the memory model for what the run has really used. The process has grown since the
+ * plan, so what no pass changes is the plan's. */
 static enum status sum_of_use(const struct model *model, const struct settings *settings,
                               const struct plan *plan, const struct memory_load *used,
                               uint64_t *bytes, struct error *err) {
     struct memory memory;
+    const struct memory_load made = {.batch = plan->batch,
+                                     .pass_tokens = plan->pass_tokens,
+                                     .page_count = plan->page_count,
+                                     .window_page_count = plan->window_page_count};
     TRY(memory_init(&memory, model, settings, &plan->rows, plan->threads, err));
-    *bytes =
-        plan->base_bytes + plan->resident_bytes + plan->ring_bytes + plan->pinned_bytes +
-        memory_work(&memory, used) + memory.scratch_bytes + memory.page_bytes * used->page_count +
-        memory.window_page_bytes * used->window_page_count + memory.state_bytes * used->state_count;
+    *bytes = memory_touched(&memory, plan->still_bytes, &made, used);
     return SL_OK;
 }
 

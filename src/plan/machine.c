@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define TEXT_MAX ((size_t)64 << 10) /* of a file under /proc or a cgroup: they are small */
+#define BUDGET_SHARE_PERCENT 85u
 #define UNLIMITED ((uint64_t)1 << 62)
 
 /* Reads the beginning of a file into text (TEXT_MAX bytes) and terminates it; false when it cannot
@@ -176,6 +177,20 @@ void machine_read(const char *root, struct machine *out) {
 
 void machine_get(struct machine *out) {
     machine_read("", out);
+}
+
+void machine_get_budget(uint64_t asked_bytes, struct machine_budget *out) {
+    if (asked_bytes > 0) {
+        *out = (struct machine_budget){asked_bytes, "--memory"};
+        return;
+    }
+    struct machine machine;
+    machine_get(&machine);
+    /* What this process has already is part of the budget, and not of what is free. */
+    uint64_t all = machine.free_bytes + machine_rss_bytes();
+    out->bytes = all / 100 * BUDGET_SHARE_PERCENT;
+    snprintf(out->source, sizeof out->source, "%u %% of what is free by %s", BUDGET_SHARE_PERCENT,
+             machine.limit_source);
 }
 
 static uint64_t own_number(const char *name) {

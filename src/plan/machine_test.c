@@ -140,6 +140,22 @@ static void this_process_has_some_memory(void **state) {
     assert_true(machine.free_bytes > 0);
 }
 
+/* What is free changes from one look to the next on a machine at work: an eighth either way. */
+static void the_budget_is_what_is_said_or_most_of_what_is_free(void **state) {
+    (void)state;
+    struct machine machine;
+    struct machine_budget budget;
+    machine_get_budget(12345, &budget);
+    assert_int_equal(budget.bytes, 12345);
+    assert_string_equal(budget.source, "--memory");
+    machine_get(&machine);
+    machine_get_budget(0, &budget);
+    assert_non_null(strstr(budget.source, "85 % of what is free"));
+    assert_non_null(strstr(budget.source, machine.limit_source));
+    uint64_t expected = (machine.free_bytes + machine_rss_bytes()) / 20 * 17;
+    assert_in_range(budget.bytes, expected - expected / 8, expected + expected / 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_cgroups_it_is_what_the_machine_has, make_root,
@@ -151,6 +167,7 @@ int main(void) {
                                         remove_root),
         cmocka_unit_test_setup_teardown(strange_files_say_nothing, make_root, remove_root),
         cmocka_unit_test(this_process_has_some_memory),
+        cmocka_unit_test(the_budget_is_what_is_said_or_most_of_what_is_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

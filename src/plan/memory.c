@@ -7,6 +7,7 @@
 #include "plan/memory.h"
 
 #include "engine/engine.h"
+#include "plan/pins.h"
 #include "weights/checks.h"
 
 #include <math.h>
@@ -215,24 +216,28 @@ uint64_t memory_total(const struct memory *memory, const struct memory_way *way,
            memory->state_bytes * load->state_count;
 }
 
-/* Pages go out from the first on, and huge pages of the kernel's come whole. */
-static uint64_t touched_pages(uint64_t page_bytes, size_t made, size_t used) {
-    uint64_t all = page_bytes * made, bytes = page_bytes * (used < made ? used : made);
-    bytes = round_up(bytes, SL_SLAB_ALIGN);
-    return bytes < all ? bytes : all;
+uint64_t memory_still(const struct memory *memory, const struct memory_way *way, size_t slab_count,
+                      const struct pins *pins) {
+    uint64_t weights =
+        slab_count == 0 ? way->slab_bytes_sum : pins->memory_bytes + pins->ring_bytes;
+    return memory->base_bytes + weights + way->layout_bytes + memory->scratch_bytes -
+           memory->unused_bytes;
 }
 
-uint64_t memory_touched(const struct memory *memory, const struct memory_way *way,
-                        uint64_t weights_bytes, const struct memory_load *made,
-                        const struct memory_load *used) {
+/* Pages go out from the first on. */
+static uint64_t touched_pages(uint64_t page_bytes, size_t made, size_t used) {
+    return slab_touched_bytes(page_bytes * made, page_bytes * (used < made ? used : made));
+}
+
+uint64_t memory_touched(const struct memory *memory, uint64_t still_bytes,
+                        const struct memory_load *made, const struct memory_load *used) {
     /* The lists of pages are written whole. */
     struct memory_load work = {.batch = used->batch,
                                .pass_tokens = used->pass_tokens,
                                .page_count = made->page_count,
-                               .window_page_count = made->window_page_count,
-                               .state_count = used->batch + memory_kept_states(made)};
-    return memory->base_bytes + weights_bytes + way->layout_bytes + memory->scratch_bytes +
-           memory_work(memory, &work) - memory->unused_bytes +
+                                .window_page_count = made->window_page_count,
+                                .state_count = used->batch + memory_kept_states(made)};
+    return still_bytes + memory_work(memory, &work) +
            touched_pages(memory->page_bytes, made->page_count, used->page_count) +
            touched_pages(memory->window_page_bytes, made->window_page_count,
                          used->window_page_count) +

@@ -22,6 +22,8 @@ struct memory_way {
     size_t block_count;
 };
 
+struct pins; /* plan/pins.h */
+
 struct memory {
     const struct model *model;
     const struct plan_rows *rows;
@@ -76,11 +78,14 @@ uint64_t memory_pass_bytes(const struct memory *memory, const struct memory_way 
 /* All of it. */
 uint64_t memory_total(const struct memory *memory, const struct memory_way *way, size_t slab_count,
                       const struct memory_load *load);
-/* What of it becomes resident when the passes use so much: memory counts once it is touched.
- * weights_bytes: those in memory, with slabs and pins. */
-uint64_t memory_touched(const struct memory *memory, const struct memory_way *way,
-                        uint64_t weights_bytes, const struct memory_load *made,
-                        const struct memory_load *used);
+/* What of it becomes resident, for memory counts once it is touched: first the part that no pass
+ * changes (base, weights, layout, scratch; pins count where slab_count is not 0), then all of it
+ * when the passes use so much of what was made. What is foretold of a run and what a run teaches
+ * come from this one sum. */
+uint64_t memory_still(const struct memory *memory, const struct memory_way *way, size_t slab_count,
+                      const struct pins *pins);
+uint64_t memory_touched(const struct memory *memory, uint64_t still_bytes,
+                        const struct memory_load *made, const struct memory_load *used);
 /* Sets the counts of pages and states for rows that have so many pages in all, and for the longest
  * row in any case. batch and pass_tokens are set already. */
 void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load);

@@ -1,6 +1,7 @@
 /* Owns which blocks are pinned. Refuses to take more than it was given. */
 #include "plan/pins.h"
 
+#include "io/slab.h"
 #include "model/role.h"
 
 static bool is_expert(const struct layout *layout, size_t block) {
@@ -37,32 +38,56 @@ static void spread(const struct layout *layout, bool wants_experts, uint64_t byt
 }
 
 void pins_choose(const struct layout *layout, uint64_t bytes, bool *keeps, struct pins *out) {
-    struct pins pins = {0};
+    struct pins pins = {.room_bytes = bytes};
     for (size_t i = 0; i < layout->block_count; i++)
         keeps[i] = false;
     spread(layout, false, bytes, keeps, &pins);
     spread(layout, true, bytes - pins.memory_bytes, keeps, &pins);
     must(pins.memory_bytes <= bytes);
-    for (size_t i = 0; i < layout->block_count; i++) {
-        uint64_t loose = keeps[i] ? 0 : layout->blocks[i].slab_bytes;
-        pins.loose_bytes_sum += loose;
-        pins.loose_bytes_max = loose > pins.loose_bytes_max ? loose : pins.loose_bytes_max;
-    }
     *out = pins;
 }
 
-static enum status foresee(const struct layout *layout, uint64_t bytes, struct pins *out,
-                           struct error *err) {
+static size_t common_divisor(size_t a, size_t b) {
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* Slabs are read into in turn, pass after pass. So a slab sees every so-many-th loose block, and
+ * all of them where the two numbers have no common divisor, or where passes leave blocks out. */
+uint64_t pins_ring_bytes(const struct layout *layout, const bool *keeps, size_t slab_count) {
+    size_t loose = 0, most[SL_RING_SLABS_MAX] = {0};
+    bool has_experts = false;
+    must(slab_count > 0 && slab_count <= SL_RING_SLABS_MAX);
+    for (size_t i = 0; i < layout->block_count; i++) {
+        loose += !keeps[i];
+        has_experts = has_experts || is_expert(layout, i);
+    }
+    size_t kinds = has_experts ? 1 : common_divisor(slab_count, loose), next = 0;
+    for (size_t i = 0; i < layout->block_count; i++) {
+        size_t *of_kind = &most[next % kinds];
+        if (keeps[i])
+            continue;
+        *of_kind = size_max(*of_kind, layout->blocks[i].slab_bytes);
+        next++;
+    }
+    uint64_t sum = 0;
+    for (size_t i = 0; i < slab_count; i++)
+        sum += slab_touched_bytes(layout->slab_bytes_max, most[i % kinds]);
+    return sum;
+}
+
+static enum status foresee(const struct layout *layout, size_t slab_count, uint64_t bytes,
+                           struct pins *out, struct error *err) {
     bool *keeps = mem_new(layout->block_count, sizeof *keeps);
     if (keeps == NULL)
         return error_memory(err, layout->block_count * sizeof *keeps, "pins");
     pins_choose(layout, bytes, keeps, out);
+    out->ring_bytes = pins_ring_bytes(layout, keeps, slab_count);
     mem_free(keeps);
     return SL_OK;
 }
 
-enum status pins_foresee(const struct memory *memory, const struct memory_way *way, uint64_t bytes,
-                         struct pins *out, struct error *err) {
+enum status pins_foresee(const struct memory *memory, const struct memory_way *way,
+                         size_t slab_count, uint64_t bytes, struct pins *out, struct error *err) {
     struct layout_item *items;
     struct layout layout;
     size_t count;
@@ -71,7 +96,7 @@ enum status pins_foresee(const struct memory *memory, const struct memory_way *w
         layout_init(&layout, &memory->model->index, items, count, way->block_bytes_max, err);
     mem_free(items);
     TRY(status);
-    status = foresee(&layout, bytes, out, err);
+    status = foresee(&layout, slab_count, bytes, out, err);
     layout_release(&layout);
     return status;
 }

@@ -9,17 +9,20 @@
 #include "plan/memory.h"
 
 struct pins {
-    uint64_t memory_bytes;                     /* what the kept blocks take: their slab_bytes */
-    uint64_t read_bytes;                       /* what a pass need not read, experts not counted */
-    size_t count;                              /* blocks */
-    uint64_t loose_bytes_max, loose_bytes_sum; /* of the blocks that are not kept, in memory */
+    uint64_t room_bytes;   /* what they were chosen for: gives them again */
+    uint64_t memory_bytes; /* what the kept blocks take: their slab_bytes */
+    uint64_t read_bytes;   /* what a pass need not read, experts not counted */
+    size_t count;          /* blocks */
+    uint64_t ring_bytes;   /* of the slabs, what the blocks that are not kept come to touch */
 };
 
 /* keeps: [layout->block_count], set for each block. At most so many bytes of memory are taken. */
 void pins_choose(const struct layout *layout, uint64_t bytes, bool *keeps, struct pins *out);
-/* What pins_choose will choose for a way of laying out the weights; makes that layout for as long.
- */
-enum status pins_foresee(const struct memory *memory, const struct memory_way *way, uint64_t bytes,
-                         struct pins *out, struct error *err);
+/* What so many slabs come to hold; all of them are read into. */
+uint64_t pins_ring_bytes(const struct layout *layout, const bool *keeps, size_t slab_count);
+/* What pins_choose will choose for a way of laying out the weights, with ring_bytes; makes that
+ * layout for as long. */
+enum status pins_foresee(const struct memory *memory, const struct memory_way *way,
+                         size_t slab_count, uint64_t bytes, struct pins *out, struct error *err);
 
 #endif

@@ -73,6 +73,45 @@ static void pins_are_spread_over_the_pass(void **state) {
     }
 }
 
+/* What was foreseen is chosen again when the job begins. What the pins take is no room that would
+ * do: most rooms are not filled to their end, and less room is less for each block. */
+static void the_same_room_chooses_the_same(void **state) {
+    (void)state;
+    make_layout(BLOCKS, 1);
+    for (uint64_t bytes = 0; bytes < 40 * 8192; bytes += 3001) {
+        bool keeps[BLOCKS], again[BLOCKS];
+        struct pins pins, others;
+        pins_choose(&layout, bytes, keeps, &pins);
+        pins_choose(&layout, pins.room_bytes, again, &others);
+        assert_memory_equal(keeps, again, sizeof keeps);
+        assert_int_equal(others.memory_bytes, pins.memory_bytes);
+    }
+}
+
+/* Blocks of 8 and of 12 KiB in turn, into slabs in turn: 2 slabs have either kind each, 3 see both.
+ * With every second block pinned only the small ones come. Passes leave experts out, so there any
+ * slab may see any block. */
+static void slabs_hold_what_comes_to_them(void **state) {
+    (void)state;
+    bool keeps[BLOCKS] = {false};
+    make_layout(0, 2);
+    layout.slab_bytes_max = 12288;
+    assert_int_equal(pins_ring_bytes(&layout, keeps, 2), 8192 + 12288);
+    assert_int_equal(pins_ring_bytes(&layout, keeps, 3), 3 * 12288);
+    assert_int_equal(pins_ring_bytes(&layout, keeps, 4), 2 * 8192 + 2 * 12288);
+    for (size_t i = 1; i < BLOCKS; i += 2)
+        keeps[i] = true;
+    assert_int_equal(pins_ring_bytes(&layout, keeps, 3), 3 * 8192);
+    for (size_t i = 0; i < BLOCKS; i++)
+        keeps[i] = true;
+    assert_int_equal(pins_ring_bytes(&layout, keeps, 3), 0);
+    keeps[0] = keeps[BLOCKS - 1] = false;
+    assert_int_equal(pins_ring_bytes(&layout, keeps, 2), 8192 + 12288);
+    make_layout(1, 2);
+    layout.slab_bytes_max = 12288;
+    assert_int_equal(pins_ring_bytes(&layout, keeps, 2), 2 * 12288);
+}
+
 static void experts_are_pinned_last(void **state) {
     (void)state;
     bool keeps[BLOCKS];
@@ -90,6 +129,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_keep_to_their_memory_and_use_it),
         cmocka_unit_test(pins_are_spread_over_the_pass),
+        cmocka_unit_test(the_same_room_chooses_the_same),
+        cmocka_unit_test(slabs_hold_what_comes_to_them),
         cmocka_unit_test(experts_are_pinned_last),
     };
     return cmocka_run_group_tests_name("pins", tests, NULL, NULL);

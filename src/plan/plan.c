@@ -22,24 +22,15 @@
 
 /* Of the budget, for what no sum foresees (page tables, the allocator's mood): about 0.8 %. */
 #define MARGIN_SHARE 128u
-#define BUDGET_SHARE_PERCENT 85u
 /* Tokens of a pass that are worth trying. */
 #define TOKENS_LEAST 64u
 #define TOKENS_MOST 4096u
 
 static void decide_budget(const struct settings *settings, struct plan *plan) {
-    if (settings->memory_bytes > 0) {
-        plan->budget_bytes = settings->memory_bytes;
-        snprintf(plan->budget_source, sizeof plan->budget_source, "--memory");
-        return;
-    }
-    struct machine machine;
-    machine_get(&machine);
-    /* What this process has already is part of the budget, and not of what is free. */
-    uint64_t all = machine.free_bytes + machine_rss_bytes();
-    plan->budget_bytes = all / 100 * BUDGET_SHARE_PERCENT;
-    snprintf(plan->budget_source, sizeof plan->budget_source, "%u %% of what is free by %s",
-             BUDGET_SHARE_PERCENT, machine.limit_source);
+    struct machine_budget budget;
+    machine_get_budget(settings->memory_bytes, &budget);
+    plan->budget_bytes = budget.bytes;
+    snprintf(plan->budget_source, sizeof plan->budget_source, "%s", budget.source);
 }
 
 static void fill_kv(const struct memory *memory, const struct memory_load *load,
@@ -76,6 +67,7 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     plan->slab_count = choice->slab_count;
     plan->block_bytes_max = choice->way->block_bytes_max;
     plan->pinned_bytes = choice->pins.memory_bytes;
+    plan->pins_room_bytes = choice->pins.room_bytes;
     plan->pinned_blocks = choice->pins.count;
     plan->block_count = choice->way->block_count;
     uint64_t pass_bytes = memory_pass_bytes(memory, choice->way, load->batch);
@@ -85,15 +77,14 @@ static void fill_memory(const struct memory *memory, const struct choice *choice
     snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", choice->engine_reason);
 }
 
-/* Memory counts once it is touched: of slabs as many as there are blocks for, of places and tokens
- * as many as the schedule uses, of pages those that rows fill, which stay until they are needed.
+/* Memory counts once it is touched: of places and tokens as many as the schedule uses, of pages
+ * those that rows fill, which stay until they are needed.
  * While rates are assumed, passes may turn out to have as many tokens as if the drive never made
  * them wait, and surely those in which a first generation enters of which nothing is known. */
 static void fill_peak(const struct memory *memory, const struct choice *choice, struct plan *plan) {
     const struct simulated *likely = &plan->likely, *crowded = &plan->crowded;
     const struct plan_rows *rows = memory->rows;
     struct memory_load used = choice->load;
-    uint64_t weights = memory_weights(choice->way, choice->slab_count);
     if (memory->rows->count > 0) {
         double filled = fmax(likely->kv_pages_filled, crowded->kv_pages_max);
         used.batch = size_min(used.batch, size_max(crowded->rows_in_max, 1));
@@ -107,12 +98,8 @@ static void fill_peak(const struct memory *memory, const struct choice *choice, 
         used.page_count = used.window_page_count = (size_t)ceil(filled);
         used.state_count = size_min(used.state_count, used.batch + rows->forks);
     }
-    if (choice->slab_count > 0) {
-        uint64_t most = choice->pins.loose_bytes_max * choice->slab_count;
-        weights = most < choice->pins.loose_bytes_sum ? most : choice->pins.loose_bytes_sum;
-        weights += choice->pins.memory_bytes;
-    }
-    uint64_t sum = memory_touched(memory, choice->way, weights, &choice->load, &used);
+    plan->still_bytes = memory_still(memory, choice->way, choice->slab_count, &choice->pins);
+    uint64_t sum = memory_touched(memory, plan->still_bytes, &choice->load, &used);
     uint64_t peak = machine_peak_rss_bytes(); /* what loading has taken for a moment counts too */
     sum = (uint64_t)((double)sum * plan->memory_ratio);
     plan->predicted_peak_bytes = sum > peak ? sum : peak;
@@ -137,10 +124,14 @@ static void decide_memory_ratio(const struct model *model, const struct settings
     plan->memory_runs = record.runs;
 }
 
-/* Bytes that the sums may add up to. */
-static uint64_t usable_bytes(const struct plan *plan) {
+/* Bytes that the sums may add up to. The ratio is that of what is touched; what is usually left
+ * untouched makes up for it first. */
+static uint64_t usable_bytes(const struct memory *memory, const struct plan *plan) {
     uint64_t all = plan->budget_bytes - plan->margin_bytes;
-    return plan->memory_ratio > 1 ? (uint64_t)((double)all / plan->memory_ratio) : all;
+    if (plan->memory_ratio <= 1)
+        return all;
+    uint64_t usable = (uint64_t)((double)all / plan->memory_ratio) + memory->unused_bytes;
+    return usable < all ? usable : all;
 }
 
 static void fill_note(const struct config *config, const struct settings *settings,
@@ -255,7 +246,7 @@ uint64_t plan_fit_bytes(const struct plan_fit *fit, size_t tokens) {
 static enum status try_wish(const struct memory *memory, const struct settings *settings,
                             const struct choice_wish *wish, const struct choice *weights,
                             struct plan *plan, struct error *err) {
-    uint64_t usable = usable_bytes(plan);
+    uint64_t usable = usable_bytes(memory, plan);
     struct choice choice = *weights;
     struct plan made = *plan;
     choice_rows(memory, settings, usable, wish, &choice);
@@ -286,7 +277,7 @@ static enum status share_out(const struct memory *memory, const struct settings 
                              struct plan *plan, struct error *err) {
     struct choice weights;
     plan->memory_ratio = 1;
-    choice_weights(memory, settings, usable_bytes(plan), &weights);
+    choice_weights(memory, settings, usable_bytes(memory, plan), &weights);
     decide_memory_ratio(memory->model, settings, &weights, plan);
     struct choice_wish wish = {.pass_tokens = SL_PASS_TOKENS_BEST};
     TRY(try_wish(memory, settings, &wish, &weights, plan, err));

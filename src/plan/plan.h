@@ -61,8 +61,9 @@ struct plan {
     uint64_t state_bytes_per_row; /* part of that: of layers that keep a state */
     uint64_t kv_bytes;            /* pages, and states */
     size_t kept_states;           /* beyond one for each row */
-    uint64_t life_pages;   /* of all rows, as long as they are on average while they are in */
-    uint64_t pinned_bytes; /* of blocks that stay in memory beside the ring; plan/pins.h */
+    uint64_t life_pages;      /* of all rows, as long as they are on average while they are in */
+    uint64_t pinned_bytes;    /* of blocks that stay in memory beside the ring; plan/pins.h */
+    uint64_t pins_room_bytes; /* for pins_choose, which then chooses the same */
     size_t pinned_blocks, block_count;
     enum kv_dtype kv_dtype;
     size_t page_count, window_page_count; /* of layers without and with a window */
@@ -86,7 +87,9 @@ struct plan {
     char rate_source[100];            /* "not measured yet: assumed", ... */
     const struct ring_method *reader; /* NULL: the ring's own choice, as 0 for the next two */
     size_t chunk_bytes, depth;
-    double memory_ratio;  /* real peak over the sum in the latest run, 1 if unknown */
+    uint64_t still_bytes; /* of what becomes resident, the part that no pass changes */
+    double
+        memory_ratio; /* real peak over what its use sums up to in the latest run, 1 if unknown */
     uint64_t memory_runs; /* that told it */
     uint64_t predicted_peak_bytes;
     uint64_t needed_bytes; /* the least budget that would do */
