@@ -437,10 +437,10 @@ static void choose_prompts(struct sched *sched, struct kv *kv) {
         struct seq *seq = sched->rows[i];
         if (seq->computed + 1 == seq->token_count || seq->chosen > 0)
             continue;
-        if (sched->prefix != NULL)
-            prefix_join(sched->prefix, seq);
-        if (has_forks(sched))
+        if (has_forks(sched)) /* it has joined what there is */
             seq->awaited = fork_awaited(sched->rows, i);
+        else if (sched->prefix != NULL)
+            prefix_join(sched->prefix, seq);
         if (seq->awaited == 0)
             choose(sched, kv, i, most - sched->chosen_tokens, false);
         publish(sched, seq);
