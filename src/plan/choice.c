@@ -88,8 +88,9 @@ static uint64_t pages_of_places(const struct memory *memory, size_t batch) {
 }
 
 /* Memory that a batch of average rows leaves goes to pages, and a few more places let short rows
- * use them; places cost logits, so only while those are cheap beside the pages. */
-static void fill_pages(const struct memory *memory, const struct settings *settings,
+ * use them; places cost logits, so only while those are cheap beside the pages. False when they are
+ * not. */
+static bool fill_pages(const struct memory *memory, const struct settings *settings,
                        uint64_t usable, size_t batch, struct choice *choice) {
     struct memory_load load = load_for(memory, settings, batch, choice->load.pass_tokens);
     memory_set_pages(memory, 0, &load);
@@ -99,16 +100,18 @@ static void fill_pages(const struct memory *memory, const struct settings *setti
     extra = extra > before ? extra - before : 0;
     extra += memory->state_bytes * (load.state_count - choice->load.state_count);
     if (fixed >= usable || extra > (usable - fixed) / PLACES_SHARE)
-        return;
+        return false;
     uint64_t pages = (usable - fixed) / memory_page_cost(memory);
     pages = pages < memory->rows->pages ? pages : memory->rows->pages;
     uint64_t most = pages_of_places(memory, batch);
     pages = pages < most ? pages : most;
     if (pages < memory->longest_pages)
-        return;
+        return false;
     memory_set_pages(memory, pages, &load);
-    if (memory_total(memory, choice->way, choice->slab_count, &load) <= usable)
-        choice->load = load;
+    if (memory_total(memory, choice->way, choice->slab_count, &load) > usable)
+        return false;
+    choice->load = load;
+    return true;
 }
 
 /* The largest batch whose total stays within `usable`; at least 1, which the caller knows to fit.
@@ -147,7 +150,9 @@ void choice_rows(const struct memory *memory, const struct settings *settings, u
     if (low < most)
         choice->batch_reason = "what the memory holds";
     /* Rows may be shorter than expected as well as longer: some more places cost little. */
-    fill_pages(memory, settings, usable, size_min(low + low / 4 + 1, most), choice);
+    size_t more = low / 4 + 1;
+    while (!fill_pages(memory, settings, usable, size_min(low + more, most), choice) && more > 0)
+        more /= 2;
 }
 
 /* The largest blocks whose slabs keep to their share of `usable`, and then more slabs while they

@@ -157,8 +157,10 @@ void memory_set_rows(struct memory *memory, const struct plan_rows *rows) {
 void memory_expect(struct memory *memory, double share) {
     const struct plan_rows *rows = memory->rows;
     must(share > 0 && share <= 1);
+    uint64_t shared = rows->shared_tokens / SL_PAGE_TOKENS; /* full pages, that others have */
     uint64_t fewer = (uint64_t)((1 - share) * (double)rows->answer_tokens / SL_PAGE_TOKENS);
-    uint64_t least = rows->prompt_tokens / SL_PAGE_TOKENS + rows->count;
+    uint64_t least = (rows->prompt_tokens - rows->shared_tokens) / SL_PAGE_TOKENS + rows->count;
+    fewer += shared;
     least = least < rows->pages ? least : rows->pages;
     memory->expected_pages = rows->pages > least + fewer ? rows->pages - fewer : least;
 }
@@ -247,10 +249,8 @@ uint64_t memory_touched(const struct memory *memory, uint64_t still_bytes,
 uint64_t memory_pages(const struct memory *memory, size_t batch) {
     const struct plan_rows *rows = memory->rows;
     uint64_t count = rows->count > 0 ? rows->count : 1;
-    uint64_t average = (memory->expected_pages + count - 1) / count;
-    uint64_t pages = batch < count ? average * batch : memory->expected_pages;
-    if (pages > memory->expected_pages)
-        pages = memory->expected_pages;
+    double share = batch < count ? (double)batch / (double)count : 1;
+    uint64_t pages = (uint64_t)ceil(share * (double)memory->expected_pages);
     return pages > memory->longest_pages ? pages : memory->longest_pages;
 }
 
