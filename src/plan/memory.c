@@ -237,8 +237,8 @@ uint64_t memory_touched(const struct memory *memory, uint64_t still_bytes,
     struct memory_load work = {.batch = used->batch,
                                .pass_tokens = used->pass_tokens,
                                .page_count = made->page_count,
-                                .window_page_count = made->window_page_count,
-                                .state_count = used->batch + memory_kept_states(made)};
+                               .window_page_count = made->window_page_count,
+                               .state_count = used->batch + memory_kept_states(made)};
     return still_bytes + memory_work(memory, &work) +
            touched_pages(memory->page_bytes, made->page_count, used->page_count) +
            touched_pages(memory->window_page_bytes, made->window_page_count,
