@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "model/tiny_model.h"
+#include "model/tiny_run.h"
 
 #define EXPERTS 6
 #define USED 2
@@ -63,14 +63,8 @@ static const struct provider_ops watch_ops = {
 struct rig {
     struct tiny tiny;
     struct model *model;
-    struct layout_item *items;
-    struct layout layout;
-    struct team *team;
-    struct backend *backend;
+    struct tiny_run run;
     struct watch watch;
-    struct step *step;
-    struct slab pool;
-    struct kv_layer layers[TINY_LAYERS];
 };
 
 /* A Mixtral: a llama whose MLPs give way to a router and experts. */
@@ -96,8 +90,6 @@ static void add_experts(struct tiny *tiny) {
 }
 
 static void rig_begin(struct rig *rig, size_t room) {
-    struct error err = {0};
-    size_t count;
     *rig = (struct rig){.watch.room = room};
     tiny_begin(&rig->tiny);
     tiny_add_llama(&rig->tiny, 1.0f);
@@ -107,43 +99,21 @@ static void rig_begin(struct rig *rig, size_t room) {
                       "\"num_experts_per_tok\":2");
     tiny_write_safetensors(&rig->tiny);
     rig->model = tiny_open(rig->tiny.folder);
-    assert_int_equal(model_layout_items(rig->model, &rig->items, &count, &err), SL_OK);
-    assert_int_equal(layout_init(&rig->layout, &rig->model->index, rig->items, count, 8192, &err),
-                     SL_OK);
-    struct provider_options options = {0};
-    assert_int_equal(provider_resident_new(&rig->layout, &options, &rig->watch.inner, &err), SL_OK);
-    rig->watch.provider = (struct provider){.ops = &watch_ops, .layout = &rig->layout};
-    rig->watch.is_used = mem_new(rig->layout.block_count, sizeof(bool));
+    rig->watch.provider.ops = &watch_ops;
+    /* One page of a file each: matrices are cut, several blocks a layer. */
+    tiny_run_open(&rig->run, rig->model, 8192, &rig->watch.provider, TOKENS, 1);
+    rig->watch.inner = rig->run.provider;
+    rig->watch.is_used = mem_new(rig->run.layout.block_count, sizeof(bool));
     assert_non_null(rig->watch.is_used);
-    rig->watch.is_known = mem_new(rig->layout.block_count, sizeof(bool));
+    rig->watch.is_known = mem_new(rig->run.layout.block_count, sizeof(bool));
     assert_non_null(rig->watch.is_known);
-    assert_int_equal(team_new(1, &rig->team, &err), SL_OK);
-    struct backend_options backend = {.kernels = "portable", .team = rig->team};
-    assert_int_equal(backend_cpu_new(&backend, &rig->backend, &err), SL_OK);
-    struct step_options step = {rig->model, rig->backend, &rig->watch.provider, TOKENS, 1};
-    assert_int_equal(step_new(&step, &rig->step, &err), SL_OK);
-    size_t bytes = kv_layer_bytes(KV_F32, TINY_KV_HEADS, TINY_HEAD_DIM, TINY_HEAD_DIM);
-    assert_int_equal(slab_init(&rig->pool, bytes * TINY_LAYERS, &err), SL_OK);
-    for (size_t i = 0; i < TINY_LAYERS; i++)
-        rig->layers[i] = (struct kv_layer){.base = rig->pool.data + i * bytes,
-                                           .page_bytes = bytes * TINY_LAYERS,
-                                           .dtype = KV_F32,
-                                           .kv_heads = TINY_KV_HEADS,
-                                           .head_dim = TINY_HEAD_DIM,
-                                           .value_dim = TINY_HEAD_DIM};
 }
 
 static void rig_end(struct rig *rig) {
-    step_free(rig->step);
+    tiny_run_end(&rig->run);
     assert_int_equal(rig->watch.acquired, rig->watch.released);
-    slab_release(&rig->pool);
-    backend_free(rig->backend);
-    team_free(rig->team);
-    provider_free(rig->watch.inner);
     mem_free(rig->watch.is_used);
     mem_free(rig->watch.is_known);
-    layout_release(&rig->layout);
-    mem_free(rig->items);
     model_close(rig->model);
     tiny_end(&rig->tiny);
 }
@@ -153,14 +123,14 @@ static void rig_end(struct rig *rig) {
 static void check_layer(const struct rig *rig, uint32_t layer) {
     size_t sum = 0;
     for (uint32_t e = 0; e < EXPERTS; e++)
-        sum += rig->step->expert_tokens[e];
-    assert_int_equal(sum, rig->step->tokens * USED);
-    for (size_t b = 0; b < rig->layout.block_count; b++) {
-        uint32_t key = rig->layout.pieces[rig->layout.blocks[b].first_piece].key;
+        sum += rig->run.step->expert_tokens[e];
+    assert_int_equal(sum, rig->run.step->tokens * USED);
+    for (size_t b = 0; b < rig->run.layout.block_count; b++) {
+        uint32_t key = rig->run.layout.pieces[rig->run.layout.blocks[b].first_piece].key;
         if (role_layer_of_key(key) != layer || !role_is_expert(role_of_key(key)))
             continue;
         assert_int_equal(rig->watch.is_used[b],
-                         rig->step->expert_tokens[role_expert_of_key(key)] > 0);
+                         rig->run.step->expert_tokens[role_expert_of_key(key)] > 0);
     }
 }
 
@@ -169,14 +139,14 @@ static void run_pass(struct rig *rig, size_t first, size_t count, float *logits)
     static const uint32_t ids[TOKENS] = {3, 1, 7, 11, 0, 5, 5, 2, 9, 4, 8, 10, 6, 3, 7, 1};
     static const uint32_t page;
     const struct arch_math *math = rig->model->arch->math;
-    struct step *step = rig->step;
+    struct step *step = rig->run.step;
     struct kv_token tokens[TOKENS];
     struct error err = {0};
     uint32_t column = (uint32_t)count - 1;
     for (size_t i = 0; i < count; i++)
         tokens[i] = (struct kv_token){.position = (uint32_t)(first + i), .pages = &page};
-    memset(rig->watch.is_used, 0, rig->layout.block_count * sizeof(bool));
-    step->kv_layers = rig->layers;
+    memset(rig->watch.is_used, 0, rig->run.layout.block_count * sizeof(bool));
+    step->kv_layers = rig->run.layers;
     step->tokens = count;
     step->ids = ids + first;
     step->kv_tokens = tokens;
@@ -206,10 +176,10 @@ static void experts_without_tokens_are_never_asked_for(void **state) {
         rig_begin(&rig, room);
         for (size_t pass = 0; pass < TOKENS; pass++) { /* a token each: at most 2 experts a layer */
             size_t before = rig.watch.acquired;
-            rig.step->is_last_pass = pass + 1 == TOKENS;
+            rig.run.step->is_last_pass = pass + 1 == TOKENS;
             run_pass(&rig, pass, 1, logits);
-            assert_true(rig.watch.acquired - before < rig.layout.block_count);
-            assert_int_equal(rig.step->used_bytes, rig.watch.bytes);
+            assert_true(rig.watch.acquired - before < rig.run.layout.block_count);
+            assert_int_equal(rig.run.step->used_bytes, rig.watch.bytes);
         }
         assert_int_equal(rig.watch.count, 0); /* nothing was hinted over the last border */
         rig_end(&rig);
@@ -223,8 +193,8 @@ static void hints_reach_over_the_border_up_to_the_next_router(void **state) {
     rig_begin(&rig, HINTS_MAX);
     run_pass(&rig, 0, 5, logits);
     size_t known = 0; /* blocks of the next pass before the first expert */
-    while (
-        !role_is_expert(role_of_key(rig.layout.pieces[rig.layout.blocks[known].first_piece].key)))
+    while (!role_is_expert(
+        role_of_key(rig.run.layout.pieces[rig.run.layout.blocks[known].first_piece].key)))
         known++;
     assert_true(known > 0);
     assert_int_equal(rig.watch.count, known);

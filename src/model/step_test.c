@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/tiny_model.h"
+#include "model/tiny_run.h"
 
 /* Passes everything on to a resident provider and keeps count. */
 struct watch {
@@ -67,68 +67,37 @@ static const struct provider_ops watch_ops = {
 struct rig {
     struct tiny tiny;
     struct model *model;
-    struct layout_item *items;
-    struct layout layout;
-    struct team *team;
-    struct backend *backend;
+    struct tiny_run run;
     struct watch watch;
-    struct step *step;
-    struct slab pool;
-    struct kv_layer layers[TINY_LAYERS];
     struct kv_token token;
 };
 
 static const uint32_t page, id = 3, column;
 
 static void rig_begin(struct rig *rig, size_t room) {
-    struct error err = {0};
-    size_t count;
     *rig = (struct rig){.watch.room = room};
     tiny_begin(&rig->tiny);
     tiny_add_llama(&rig->tiny, 1.0f);
     tiny_write_config(&rig->tiny, "llama", ",\"eos_token_id\":1,\"tie_word_embeddings\":true");
     tiny_write_safetensors(&rig->tiny);
     rig->model = tiny_open(rig->tiny.folder);
-    assert_int_equal(model_layout_items(rig->model, &rig->items, &count, &err), SL_OK);
+    rig->watch.provider.ops = &watch_ops;
     /* One page of a file each: matrices are cut, several blocks a layer. */
-    assert_int_equal(layout_init(&rig->layout, &rig->model->index, rig->items, count, 8192, &err),
-                     SL_OK);
-    struct provider_options options = {0};
-    assert_int_equal(provider_resident_new(&rig->layout, &options, &rig->watch.inner, &err), SL_OK);
-    rig->watch.provider = (struct provider){.ops = &watch_ops, .layout = &rig->layout};
-    assert_int_equal(team_new(1, &rig->team, &err), SL_OK);
-    struct backend_options backend = {.kernels = "portable", .team = rig->team};
-    assert_int_equal(backend_cpu_new(&backend, &rig->backend, &err), SL_OK);
-    struct step_options step = {rig->model, rig->backend, &rig->watch.provider, 1, 1};
-    assert_int_equal(step_new(&step, &rig->step, &err), SL_OK);
-    size_t bytes = kv_layer_bytes(KV_F32, TINY_KV_HEADS, TINY_HEAD_DIM, TINY_HEAD_DIM);
-    assert_int_equal(slab_init(&rig->pool, bytes * TINY_LAYERS, &err), SL_OK);
-    for (size_t i = 0; i < TINY_LAYERS; i++)
-        rig->layers[i] = (struct kv_layer){.base = rig->pool.data + i * bytes,
-                                           .page_bytes = bytes * TINY_LAYERS,
-                                           .dtype = KV_F32,
-                                           .kv_heads = TINY_KV_HEADS,
-                                           .head_dim = TINY_HEAD_DIM,
-                                           .value_dim = TINY_HEAD_DIM};
+    tiny_run_open(&rig->run, rig->model, 8192, &rig->watch.provider, 1, 1);
+    rig->watch.inner = rig->run.provider;
 }
 
 static void rig_end(struct rig *rig) {
-    step_free(rig->step);
+    tiny_run_end(&rig->run);
     assert_int_equal(rig->watch.leased, rig->watch.released);
-    slab_release(&rig->pool);
-    backend_free(rig->backend);
-    team_free(rig->team);
-    provider_free(rig->watch.inner);
-    layout_release(&rig->layout);
-    mem_free(rig->items);
     model_close(rig->model);
     tiny_end(&rig->tiny);
 }
 
 static enum status run_pass(struct rig *rig, size_t logits, struct error *err) {
-    struct step *step = rig->step;
+    struct step *step = rig->run.step;
     rig->token = (struct kv_token){.pages = &page};
-    step->kv_layers = rig->layers;
+    step->kv_layers = rig->run.layers;
     step->tokens = 1;
     step->ids = &id;
     step->kv_tokens = &rig->token;
@@ -158,13 +127,13 @@ static void hints_go_over_the_border_of_passes_and_end_with_the_last(void **stat
     struct error err = {0};
     (void)state;
     rig_begin(&rig, SIZE_MAX);
-    size_t blocks = rig.layout.block_count, head = head_blocks(&rig.layout);
+    size_t blocks = rig.run.layout.block_count, head = head_blocks(&rig.run.layout);
     assert_true(blocks >= 2 * TINY_LAYERS + 1 && head > 0);
     assert_int_equal(run_pass(&rig, 1, &err), SL_OK);
     assert_int_equal(rig.watch.acquired, blocks);
     /* The whole next pass but for its head, which it may have no use for. */
     assert_int_equal(rig.watch.hints, 2 * blocks - head);
-    rig.step->is_last_pass = true;
+    rig.run.step->is_last_pass = true;
     assert_int_equal(run_pass(&rig, 1, &err), SL_OK);
     assert_int_equal(rig.watch.acquired, 2 * blocks);
     assert_int_equal(rig.watch.hints, 2 * blocks);
@@ -179,17 +148,17 @@ static void refused_hints_are_offered_again(void **state) {
     rig_begin(&rig, SIZE_MAX);
     assert_int_equal(run_pass(&rig, 1, &err), SL_OK);
     for (size_t i = 0; i < TINY_VOCABULARY; i++)
-        first[i] = *act_at(&rig.step->logits, i, 0);
+        first[i] = *act_at(&rig.run.step->logits, i, 0);
     rig_end(&rig);
     for (size_t room = 0; room < 3; room++) {
         rig_begin(&rig, room);
         assert_int_equal(run_pass(&rig, 1, &err), SL_OK);
-        size_t blocks = rig.layout.block_count;
+        size_t blocks = rig.run.layout.block_count;
         assert_int_equal(rig.watch.acquired, blocks);
         assert_int_equal(rig.watch.hints, blocks + room);
         assert_true(rig.watch.refusals > 0);
         for (size_t i = 0; i < TINY_VOCABULARY; i++)
-            assert_true(first[i] == *act_at(&rig.step->logits, i, 0));
+            assert_true(first[i] == *act_at(&rig.run.step->logits, i, 0));
         rig_end(&rig);
     }
 }
@@ -202,19 +171,19 @@ static void a_pass_without_logits_leaves_the_head_out(void **state) {
     rig_begin(&rig, 1);
     assert_int_equal(run_pass(&rig, 1, &err), SL_OK);
     for (size_t i = 0; i < TINY_VOCABULARY; i++)
-        expected[i] = *act_at(&rig.step->logits, i, 0);
+        expected[i] = *act_at(&rig.run.step->logits, i, 0);
     rig_end(&rig);
     for (size_t room = 0; room < 3; room++) {
         rig_begin(&rig, room == 2 ? SIZE_MAX : room);
-        size_t blocks = rig.layout.block_count, head = head_blocks(&rig.layout);
+        size_t blocks = rig.run.layout.block_count, head = head_blocks(&rig.run.layout);
         assert_int_equal(run_pass(&rig, 0, &err), SL_OK);
         assert_int_equal(rig.watch.acquired, blocks - head);
         assert_int_equal(run_pass(&rig, 1, &err), SL_OK);
         assert_int_equal(rig.watch.acquired, 2 * blocks);
         assert_int_equal(rig.watch.leased, 2 * blocks - head);
         for (size_t i = 0; i < TINY_VOCABULARY; i++)
-            assert_true(expected[i] == *act_at(&rig.step->logits, i, 0));
-        rig.step->is_last_pass = true;
+            assert_true(expected[i] == *act_at(&rig.run.step->logits, i, 0));
+        rig.run.step->is_last_pass = true;
         assert_int_equal(run_pass(&rig, 0, &err), SL_OK);
         assert_int_equal(rig.watch.leased, 3 * blocks - 2 * head);
         assert_int_equal(rig.watch.acquired, 3 * blocks - head);
@@ -232,7 +201,7 @@ static void a_failed_read_ends_the_pass_and_leaves_no_lease(void **state) {
         rig.watch.fail_acquire = at;
         assert_int_equal(run_pass(&rig, 1, &err), SL_ERR_ENV);
         assert_string_equal(err.text, "the drive is gone");
-        step_abandon(rig.step);
+        step_abandon(rig.run.step);
         assert_int_equal(rig.watch.leased, rig.watch.released);
         rig_end(&rig);
     }
@@ -242,7 +211,7 @@ static void every_failed_allocation_is_a_clean_error(void **state) {
     struct rig rig;
     (void)state;
     rig_begin(&rig, 1);
-    struct step_options options = {rig.model, rig.backend, &rig.watch.provider, 3, 2};
+    struct step_options options = {rig.model, rig.run.backend, &rig.watch.provider, 3, 2};
     for (uint64_t nth = 1;; nth++) {
         struct step *step = NULL;
         struct error err = {0};

@@ -58,24 +58,33 @@ static inline void tiny_run_keys(struct tiny_run *run) {
     }
 }
 
-static inline void tiny_run_begin(struct tiny_run *run, const struct model *model) {
+/* Blocks of so many bytes; the step uses `watch` if it is not NULL (its ops are set), which may
+ * hand on to run->provider. */
+static inline void tiny_run_open(struct tiny_run *run, const struct model *model,
+                                 size_t block_bytes, struct provider *watch, size_t tokens,
+                                 size_t logits) {
     struct error err = {0};
     struct provider_options provider_options = {0};
     size_t item_count;
     *run = (struct tiny_run){.model = model};
     assert_int_equal(model_layout_items(model, &run->items, &item_count, &err), SL_OK);
     assert_int_equal(
-        layout_init(&run->layout, &model->index, run->items, item_count, SL_BLOCK_BYTES_MAX, &err),
-        SL_OK);
+        layout_init(&run->layout, &model->index, run->items, item_count, block_bytes, &err), SL_OK);
     assert_int_equal(provider_resident_new(&run->layout, &provider_options, &run->provider, &err),
                      SL_OK);
+    if (watch != NULL)
+        watch->layout = &run->layout;
     assert_int_equal(team_new(1, &run->team, &err), SL_OK);
     struct backend_options backend_options = {.kernels = "portable", .team = run->team};
     assert_int_equal(backend_cpu_new(&backend_options, &run->backend, &err), SL_OK);
-    struct step_options options = {model, run->backend, run->provider, SL_PAGE_TOKENS,
-                                   SL_PAGE_TOKENS};
+    struct step_options options = {model, run->backend, watch != NULL ? watch : run->provider,
+                                   tokens, logits};
     assert_int_equal(step_new(&options, &run->step, &err), SL_OK);
     tiny_run_keys(run);
+}
+
+static inline void tiny_run_begin(struct tiny_run *run, const struct model *model) {
+    tiny_run_open(run, model, SL_BLOCK_BYTES_MAX, NULL, SL_PAGE_TOKENS, SL_PAGE_TOKENS);
 }
 
 static inline void tiny_run_end(struct tiny_run *run) {
