@@ -214,6 +214,7 @@ class Score(Suite):
             true(len(passes) < 200, f"{family}: {len(passes)} passes")
 
     def check_a_small_budget_is_kept_and_changes_nothing(self):
+        self.own_memory_only()
         model, rows = self.small("--layers", 8, "--hidden", 256, "--vocab", 4000), self.many(20, head=200)
         wanted = self.score(model, rows).bytes
         told = self.score(model, rows, "--memory", "1M").err
