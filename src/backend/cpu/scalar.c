@@ -13,24 +13,26 @@ static bool scalar_is_available(void) {
     return true;
 }
 
-/* The chains of the tokens of one tile, each over the columns in order: w[len] times x, in which the
- * tokens of a column lie side by side. */
-__attribute__((always_inline)) static inline void add_chains(const float *w, const float *x,
+/* The chains of the tokens of one tile, each over the columns in order: w[len] times x, in which
+ * the tokens of a column lie side by side. */
+__attribute__((always_inline)) static inline void sum_chains(const float *w, const float *x,
                                                              size_t len, float *chains) {
+    float sums[SL_LANES] = {0};
     for (size_t k = 0; k < len; k++)
         for (size_t token = 0; token < SL_LANES; token++)
-            chains[token] = num_fma(w[k], x[k * SL_LANES + token], chains[token]);
+            sums[token] = num_fma(w[k], x[k * SL_LANES + token], sums[token]);
+    memcpy(chains, sums, sizeof sums);
 }
 
 static void chains_plain(const float *w, const float *x, size_t len, float *chains) {
-    add_chains(w, x, len, chains);
+    sum_chains(w, x, len, chains);
 }
 
 #if defined __x86_64__
 /* The same code, with FMA instructions in the place of calls. */
 __attribute__((target("fma"))) static void chains_fma(const float *w, const float *x, size_t len,
                                                       float *chains) {
-    add_chains(w, x, len, chains);
+    sum_chains(w, x, len, chains);
 }
 #endif
 
@@ -47,14 +49,14 @@ static chains_function *chains_of_processor(void) {
 static void scalar_product(const struct cpu_product *task, size_t first, size_t count,
                            float *scratch) {
     const struct view *w = task->w;
-    chains_function *add = chains_of_processor();
+    chains_function *sum = chains_of_processor();
     for (size_t row = first; row < first + count; row++) {
         for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
             size_t len = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
             view_decode(w, row, column, len, scratch);
             for (size_t token = 0; token < task->x->tokens; token += SL_LANES) {
-                float chains[SL_LANES] = {0};
-                add(scratch, act_at(task->x, column, token), len, chains);
+                float chains[SL_LANES];
+                sum(scratch, act_at(task->x, column, token), len, chains);
                 for (size_t i = 0; i < SL_LANES && token + i < task->x->tokens; i++) {
                     float *y = act_at(task->y, task->first_row + row, token + i);
                     *y = column == 0 ? chains[i] : *y + chains[i];
