@@ -167,6 +167,10 @@ const struct kv *engine_kv(const struct engine *engine) {
     return &engine->kv;
 }
 
+const struct sched *engine_sched(const struct engine *engine) {
+    return &engine->sched;
+}
+
 static bool engine_needs_logits(const struct seq *seq) {
     return seq->sampling.temperature > 0 || seq->wants_logprobs || seq->score_next > 0;
 }

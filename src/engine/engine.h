@@ -56,6 +56,8 @@ enum status engine_admit(struct engine *engine, const struct seq_request *reques
                          struct error *err);
 size_t engine_live(const struct engine *engine); /* rows inside, suspended ones too */
 const struct kv *engine_kv(const struct engine *engine);
+/* Which rows are in, how far they are, and what is expected of them. */
+const struct sched *engine_sched(const struct engine *engine);
 /* One pass; must have a live row. has_more: rows wait outside, so the next pass will come (reads go
  * on over the border). None may follow one that failed. */
 enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,

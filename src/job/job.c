@@ -296,26 +296,38 @@ static void warn_of_long_rows(const struct job *job) {
     buf_release(&budget);
 }
 
-/* What a row shares with others is computed, and its pages taken, once for all of them. */
-static bool get_lengths(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+/* What a row shares with others is computed, and its pages taken, once for all of them. What an
+ * earlier run has of an answer is computed like a prompt. */
+static bool get_length(const void *ctx, size_t index, struct row_length *out) {
     const struct job *job = ctx;
-    const struct job_row *looked = &job->looked[index];
-    bool is_row = looked->prompt_tokens > 0;
-    *prompt = is_row ? looked->prompt_tokens - looked->shared_tokens : 0;
-    *answer = looked->max_tokens;
-    must(!is_row || *prompt > 0);
-    return is_row;
+    size_t row = job->order.rows[job->order.next + index];
+    const struct job_row *looked = &job->looked[row];
+    const struct begun *begun = job->output != NULL ? output_find_begun(job->output, row) : NULL;
+    size_t known = begun != NULL ? size_min(begun->count, looked->max_tokens - 1) : 0;
+    *out = (struct row_length){
+        .prompt = looked->prompt_tokens - looked->shared_tokens + (uint32_t)known,
+        .answer = looked->max_tokens - (uint32_t)known,
+        .is_certain = looked->ignores_eos,
+    };
+    must(out->prompt > 0);
+    return true;
 }
 
 /* Parts of rows that are scored: all alike, each without its part of what is computed once. */
-static bool get_part_length(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+static bool get_part_length(const void *ctx, size_t index, struct row_length *out) {
     const struct plan_rows *totals = &((const struct job *)ctx)->totals;
     uint64_t own = totals->prompt_tokens - totals->shared_tokens;
     (void)index;
-    *prompt = (uint32_t)((own + totals->count - 1) / totals->count);
-    *answer = 1;
-    must(*prompt > 0);
+    *out = (struct row_length){(uint32_t)((own + totals->count - 1) / totals->count), 1, true};
+    must(out->prompt > 0);
     return true;
+}
+
+struct row_lengths job_waiting(const struct job *job, size_t parts_in) {
+    size_t parts = job->totals.count;
+    if (job->settings.scores)
+        return (struct row_lengths){job, parts > parts_in ? parts - parts_in : 0, get_part_length};
+    return (struct row_lengths){job, job->order.count - job->order.next, get_length};
 }
 
 enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
@@ -323,9 +335,8 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
     for (;;) {
         struct plan_fit fit;
         struct plan_rows rows = job->totals;
-        rows.lengths = (struct row_lengths){job, job->rows.count, get_lengths};
-        if (job->settings.scores)
-            rows.lengths = (struct row_lengths){job, job->totals.count, get_part_length};
+        TRY(job_order_make(job, err));
+        rows.lengths = job_waiting(job, 0);
         enum status status = plan_make(job->model, &job->settings, &rows, plan, err);
         if (status == SL_OK)
             break;
@@ -345,6 +356,7 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err) {
 
 void job_close(struct job *job) {
     mem_free(job->looked);
+    mem_free(job->order.rows);
     model_close(job->model);
     rows_file_close(&job->rows);
     fingerprint_release(&job->fingerprint);

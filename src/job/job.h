@@ -41,6 +41,7 @@ struct job {
     struct job_row *looked; /* [rows.count] */
     struct plan_rows totals;
     size_t lacks[LACK_COUNT]; /* rows that are errors for want of it */
+    struct queue order;       /* of the rows that can run; since job_plan */
     struct plan_fit fit;      /* tokens_max 0: no row is too long for the budget */
     size_t too_long;          /* rows that are */
     struct fingerprint fingerprint;
@@ -73,19 +74,21 @@ enum status job_plan(struct job *job, struct plan *plan, struct error *err);
  * So is a model without any, except for those who want token ids; they are warned. */
 enum status job_check_tokenizer(const struct model *model, bool wants_token_ids, struct error *err);
 
-/* Rows that can run, in the order in which they are offered; of these first strict_count an earlier
- * run has begun them. rows: the caller's to free. */
-enum status job_order_make(const struct job *job, const struct output *output, struct queue *out,
-                           struct error *err);
+/* Makes job->order: the rows that can run as they are offered to the engine, and as the plan plays
+ * them; of these first strict_count an earlier run has begun them. job_run takes rows from it. */
+enum status job_order_make(struct job *job, struct error *err);
+/* The rows of the order that are left; where rows are scored, their parts but for those that are in
+ * already. */
+struct row_lengths job_waiting(const struct job *job, size_t parts_in);
 
 struct job_outcome {
     size_t rows_done, rows_failed; /* of the whole job, those of earlier runs too */
     bool is_complete;              /* every row has its line, in the order asked for */
 };
-/* Runs by the plan (NULL when totals.count is 0: there are error lines to write, if anything) into
- * an output that is open, and loaded if it resumes. outcome is filled in any case. SL_ERR_STOPPED:
- * interrupted, finished rows are on disk; with an empty text: the reader of our output has gone,
- * which is no news. */
+/* Runs, once, by the plan (NULL when totals.count is 0: there are error lines to write, if
+ * anything) into an output that is open, and loaded if it resumes. outcome is filled in any case.
+ * SL_ERR_STOPPED: interrupted, finished rows are on disk; with an empty text: the reader of our
+ * output has gone, which is no news. */
 enum status job_run(struct job *job, const struct plan *plan, struct output *output,
                     struct job_outcome *outcome, struct error *err);
 

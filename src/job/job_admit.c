@@ -95,7 +95,7 @@ static bool begins_with(const struct part *part, const uint32_t *ids, size_t tok
 /* Tokens that who enters behind this part of the open row begins with too. */
 static size_t fork_behind(const struct run *run) {
     const struct job_row *looked = &run->job->looked[run->open->index];
-    const struct queue *queue = &run->queue;
+    const struct queue *queue = run->queue;
     if (run->open_next + 1 < run->slot.parts.count)
         return job_shared_tokens(looked);
     if (queue->next == queue->count || looked->prefix == 0)
@@ -132,8 +132,7 @@ static enum status admit_part(struct run *run, struct error *err) {
     else if (begun != NULL)
         TRY(go_on(run, live, begun, &request, err));
     TRY(engine_admit(run->engine, &request, err));
-    if (run->open_next == 0)
-        progress_enter(run->progress, live->place, request.answer_count, looked->max_tokens);
+    run->parts_in++;
     run->open_next++;
     if (run->open_next == run->slot.parts.count)
         run->open = NULL;
@@ -166,7 +165,7 @@ static bool part_fits(struct run *run, uint32_t index, size_t part, size_t promp
         .prompt_count = prompt_count,
         .max_tokens = looked->max_tokens,
         .answer_count = begun != NULL ? begun->count : 0,
-        .waiting_count = run->queue.count - run->queue.next,
+        .waiting_count = run->queue->count - run->queue->next,
         .prefix = looked->prefix,
         .shared_tokens = part == 0 ? looked->shared_tokens : job_shared_tokens(looked),
         .is_certain = looked->ignores_eos,
@@ -196,10 +195,9 @@ static enum status admit_parts(struct run *run, struct error *err) {
 enum status run_admit(struct run *run, struct error *err) {
     uint32_t index;
     TRY(admit_parts(run, err));
-    while (run->open == NULL && queue_take(&run->queue, fits, run, &index)) {
-        const struct job_row *looked = &run->job->looked[index];
-        progress_unwait(run->progress, looked->row_tokens, looked->max_tokens);
+    while (run->open == NULL && queue_take(run->queue, fits, run, &index)) {
         if (is_never(run, index)) {
+            run->parts_in += run->job->looked[index].parts;
             TRY(refuse_row(run, index, err));
             continue;
         }

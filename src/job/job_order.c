@@ -1,33 +1,32 @@
 /* Owns the order in which rows are offered to the engine: those that an earlier run has begun, then
  * the few shortest, so that answers come early; then file order, but rows that begin alike come
  * together, so that what they share is computed once. Works from what the first look noted of each
- * row. Refuses nothing: rows that are errors or have their result are passed over. */
+ * row. Refuses nothing: rows that are errors or have their result are passed over. The plan plays
+ * the rows in this order too, or what it foretells would be another job's. */
 #include "job/job.h"
-
-#define FIRST_SHORT_ROWS 8u
 
 static uint64_t length_of(const struct job_row *looked) {
     return (uint64_t)looked->prompt_tokens + looked->max_tokens;
 }
 
-static bool is_new(const struct job *job, const struct output *output, size_t index) {
-    return job->looked[index].prompt_tokens > 0 && output_find_begun(output, index) == NULL;
+static bool is_new(const struct job *job, size_t index) {
+    return job->looked[index].prompt_tokens > 0 &&
+           (job->output == NULL || output_find_begun(job->output, index) == NULL);
 }
 
 /* The few shortest rows, shortest first and by line where equal, into chosen; returns how many. */
-static size_t choose_short(const struct job *job, const struct output *output,
-                           uint32_t chosen[FIRST_SHORT_ROWS]) {
+static size_t choose_short(const struct job *job, uint32_t chosen[SL_FIRST_ROWS]) {
     size_t count = 0;
     for (size_t i = 0; i < job->rows.count; i++) {
         const struct job_row *looked = job->looked;
-        if (!is_new(job, output, i))
+        if (!is_new(job, i))
             continue;
         size_t at = count;
         while (at > 0 && length_of(&looked[i]) < length_of(&looked[chosen[at - 1]]))
             at--;
-        if (at == FIRST_SHORT_ROWS)
+        if (at == SL_FIRST_ROWS)
             continue;
-        count += count < FIRST_SHORT_ROWS ? 1 : 0;
+        count += count < SL_FIRST_ROWS ? 1 : 0;
         for (size_t to = count - 1; to > at; to--)
             chosen[to] = chosen[to - 1];
         chosen[at] = (uint32_t)i;
@@ -92,13 +91,12 @@ static void add_group(const struct groups *groups, uint32_t row, bool *is_in, st
     }
 }
 
-static enum status fill(const struct job *job, const struct output *output, struct queue *queue,
-                        struct error *err) {
-    uint32_t chosen[FIRST_SHORT_ROWS];
-    size_t count = choose_short(job, output, chosen), rows = job->rows.count;
-    size_t begun_count = output_counts(output).rows_begun;
+static enum status fill(const struct job *job, struct queue *queue, struct error *err) {
+    uint32_t chosen[SL_FIRST_ROWS];
+    size_t count = choose_short(job, chosen), rows = job->rows.count;
+    size_t begun_count = job->output != NULL ? output_counts(job->output).rows_begun : 0;
     for (size_t i = 0; i < begun_count; i++) {
-        size_t row = output_begun_at(output, i)->row;
+        size_t row = output_begun_at(job->output, i)->row;
         if (job->looked[row].prompt_tokens > 0)
             queue->rows[queue->count++] = (uint32_t)row;
     }
@@ -109,7 +107,7 @@ static enum status fill(const struct job *job, const struct output *output, stru
     struct groups *groups = groups_make(job);
     if (is_in != NULL && groups != NULL) {
         for (size_t i = 0; i < rows; i++)
-            is_in[i] = !is_new(job, output, i);
+            is_in[i] = !is_new(job, i);
         for (size_t i = 0; i < count; i++)
             is_in[chosen[i]] = true;
         for (size_t i = 0; i < rows; i++)
@@ -122,15 +120,16 @@ static enum status fill(const struct job *job, const struct output *output, stru
     return has_failed ? error_memory(err, rows, "the order of the rows") : SL_OK;
 }
 
-enum status job_order_make(const struct job *job, const struct output *output, struct queue *out,
-                           struct error *err) {
+enum status job_order_make(struct job *job, struct error *err) {
     struct queue queue = {.rows = mem_new(job->rows.count, sizeof *queue.rows)};
     if (queue.rows == NULL)
         return error_memory(err, job->rows.count * sizeof *queue.rows, "the order of the rows");
-    enum status status = fill(job, output, &queue, err);
-    if (status != SL_OK)
+    enum status status = fill(job, &queue, err);
+    if (status != SL_OK) {
         mem_free(queue.rows);
-    else
-        *out = queue;
-    return status;
+        return status;
+    }
+    mem_free(job->order.rows);
+    job->order = queue;
+    return SL_OK;
 }

@@ -21,7 +21,7 @@ static bool should_stop(const struct run *run) {
 /* Records of tokens that only rows with a line stand in are not needed any more. */
 static enum status forget(struct run *run, struct error *err) {
     uint64_t first = UINT64_MAX;
-    if (run->queue.next < run->queue.strict_count)
+    if (run->queue->next < run->queue->strict_count)
         first = output_first_record(run->output);
     for (size_t i = 0; i < run->plan->batch; i++) {
         const struct live *live = run->live[i];
@@ -107,7 +107,6 @@ static void on_layer(void *ctx, uint32_t layer, uint32_t layers, size_t tokens) 
 static bool on_token(void *ctx, struct seq *seq, uint32_t id) {
     struct run *run = ctx;
     struct live *live = seq->user;
-    progress_token(run->progress, live->place);
     if (live->stop.count > 0 && stop_push(&live->stop, id))
         return true;
     if (live->stop.bytes.has_failed && run->token_error.status == SL_OK)
@@ -141,7 +140,6 @@ static enum status keep_score(struct run *run, const struct seq *seq, struct err
     TRY(output_add_line(run->output, live->index, false, buf_str(&run->line), err));
     run->ended.rows_done++;
     run->ended.prompt_tokens += live->prompt_tokens;
-    progress_leave(run->progress, live->place, false);
     run_leave(run, live);
     return SL_OK;
 }
@@ -170,7 +168,6 @@ static enum status on_done(void *ctx, struct seq *seq, struct error *err) {
     run->ended.rows_done++;
     run->ended.prompt_tokens += live->prompt_tokens;
     run->ended.completion_tokens += result.count;
-    progress_leave(run->progress, live->place, seq->finish == FINISH_STOP);
     if (!live->row.ignores_eos)
         lessons_row(&run->lessons, result.count, live->max_tokens);
     run_leave(run, live);
@@ -188,7 +185,7 @@ static enum status run_pass(struct run *run, struct error *err) {
     struct pass_report report;
     double start = clock_seconds();
     size_t rows_in = engine_live(run->engine);
-    bool has_more = run->open != NULL || run->queue.next < run->queue.count;
+    bool has_more = run->open != NULL || run->queue->next < run->queue->count;
     enum status status = engine_pass(run->engine, has_more, &report, err);
     if (status == SL_ERR_STOPPED && should_stop(run))
         return keep_and_stop(run, err);
@@ -201,7 +198,12 @@ static enum status run_pass(struct run *run, struct error *err) {
     state->rows_live = engine_live(run->engine);
     state->kv_bytes_used = kv_bytes_used(kv);
     state->kv_bytes = kv_bytes(kv);
-    return progress_pass(run->progress, &report, state, err);
+    const struct row_lengths waiting = job_waiting(run->job, run->parts_in);
+    const struct estimate_job left = {engine_sched(run->engine), &waiting};
+    state->left = &left;
+    enum status told = progress_pass(run->progress, &report, state, err);
+    state->left = NULL;
+    return told;
 }
 
 static enum status run_passes(struct run *run, struct error *err) {
@@ -226,12 +228,7 @@ static enum status make_run(struct run *run, struct error *err) {
     run->live = mem_new(run->plan->batch, sizeof(struct live *));
     if (run->live == NULL)
         return error_memory(err, run->plan->batch * sizeof(struct live *), "the rows");
-    TRY(job_order_make(run->job, run->output, &run->queue, err));
     TRY(progress_open(&progress, &run->progress, err));
-    for (size_t i = 0; i < run->queue.count; i++) {
-        const struct job_row *looked = &run->job->looked[run->queue.rows[i]];
-        progress_wait(run->progress, looked->row_tokens, looked->max_tokens);
-    }
     const struct engine_listener listener = {run, on_token, on_done, on_layer};
     return run_make_engine(run, &listener, err);
 }
@@ -247,7 +244,6 @@ static void clear_run(struct run *run) {
     for (size_t i = 0; run->live != NULL && i < run->plan->batch; i++)
         live_free(run->live[i]);
     mem_free(run->live);
-    mem_free(run->queue.rows);
     job_slot_release(&run->slot);
     buf_release(&run->text);
     buf_release(&run->line);
@@ -294,7 +290,7 @@ static enum status run_all(struct run *run, struct error *err) {
 enum status job_run(struct job *job, const struct plan *plan, struct output *output,
                     struct job_outcome *outcome, struct error *err) {
     must((plan == NULL) == (job->totals.count == 0));
-    struct run run = {.job = job, .plan = plan, .output = output};
+    struct run run = {.job = job, .plan = plan, .output = output, .queue = &job->order};
     run.state.rows_done = output_counts(output).rows_done;
     run.state.rows_failed = output_counts(output).rows_failed;
     run.context = (struct result_context){

@@ -31,10 +31,11 @@ struct run {
     struct ended ended;
     struct error token_error; /* of a token that could not be kept */
     struct job_slot slot;
-    struct queue queue; /* rows that wait outside */
-    struct live **live; /* [plan.batch]; NULL: a free place */
-    struct live *open;  /* of the row in `slot` parts wait to enter; NULL: of none */
-    size_t open_next;   /* the first of them */
+    struct queue *queue; /* the job's order: rows that wait outside */
+    size_t parts_in;     /* of rows that have entered, or never will */
+    struct live **live;  /* [plan.batch]; NULL: a free place */
+    struct live *open;   /* of the row in `slot` parts wait to enter; NULL: of none */
+    size_t open_next;    /* the first of them */
     struct buf text, line;
 };
 

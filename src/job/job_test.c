@@ -101,8 +101,6 @@ static void rows_are_offered_short_ones_first_and_alike_ones_together(void **sta
     struct settings settings = defaults();
     struct job job;
     struct error err;
-    struct output *output;
-    struct queue queue;
     struct buf rows;
     (void)state;
     tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2,\"max_position_embeddings\":128");
@@ -115,17 +113,13 @@ static void rows_are_offered_short_ones_first_and_alike_ones_together(void **sta
         buf_add(&rows, STR("]}\n"));
     }
     tiny_write_text(&tiny, "rows.jsonl", rows.data);
-    struct sink_options options = {settings.output, true, true, {NULL}};
-    assert_int_equal(output_open(&options, &output, &err), SL_OK);
     assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
     assert_int_equal(job_look(&job, &err), SL_OK);
-    assert_int_equal(job_order_make(&job, output, &queue, &err), SL_OK);
-    assert_int_equal(queue.count, sizeof right / sizeof right[0]);
-    assert_int_equal(queue.strict_count, 0);
-    assert_memory_equal(queue.rows, right, sizeof right);
-    mem_free(queue.rows);
+    assert_int_equal(job_order_make(&job, &err), SL_OK);
+    assert_int_equal(job.order.count, sizeof right / sizeof right[0]);
+    assert_int_equal(job.order.strict_count, 0);
+    assert_memory_equal(job.order.rows, right, sizeof right);
     job_close(&job);
-    output_close(output);
     buf_release(&rows);
     tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2");
 }
@@ -251,7 +245,7 @@ static void rows_that_change_while_the_job_runs_end_it(void **state) {
         assert_int_equal(output_open(&options, &output, &err), SL_OK);
         assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
         assert_int_equal(job_look(&job, &err), SL_OK);
-        assert_int_equal(plan_make(job.model, &settings, &job.totals, &plan, &err), SL_OK);
+        assert_int_equal(job_plan(&job, &plan, &err), SL_OK);
         FILE *file = fopen(rows_path, "r+");
         assert_non_null(file);
         assert_true(fputs(after[i], file) >= 0);

@@ -21,7 +21,7 @@
 #define PASSES_KEPT 8192u /* the median is of the last so many */
 #define DECODE_PASSES_LEAST 5u
 #define LONG_PASS_SECONDS 1.0 /* one that is shown layer by layer */
-#define ETA_SHARE 100.0       /* of the time, that is spent on an estimate at most */
+#define ETA_SHARE 400.0       /* of the time, one part in so many is spent on estimates at most */
 #define RATE_WEIGHT 0.2       /* of the newest pass in the running rate */
 
 enum show { SHOW_NONE, SHOW_LINE, SHOW_LOG };
@@ -51,35 +51,6 @@ struct progress {
     struct buf line;
 };
 
-static enum status make_estimate(struct progress *progress, const struct plan *plan,
-                                 struct error *err) {
-    progress->eta = plan->seconds;
-    enum status status = estimate_init(&progress->estimate, plan->batch, err);
-    if (status != SL_OK)
-        mem_free(progress);
-    return status;
-}
-
-void progress_wait(struct progress *progress, size_t prompt_tokens, size_t limit) {
-    estimate_wait(&progress->estimate, prompt_tokens, limit);
-}
-
-void progress_unwait(struct progress *progress, size_t prompt_tokens, size_t limit) {
-    estimate_unwait(&progress->estimate, prompt_tokens, limit);
-}
-
-void progress_enter(struct progress *progress, size_t place, size_t generated, size_t limit) {
-    estimate_enter(&progress->estimate, place, generated, limit);
-}
-
-void progress_token(struct progress *progress, size_t place) {
-    estimate_token(&progress->estimate, place);
-}
-
-void progress_leave(struct progress *progress, size_t place, bool is_stop) {
-    estimate_leave(&progress->estimate, place, is_stop);
-}
-
 enum status progress_open(const struct progress_options *options, struct progress **out,
                           struct error *err) {
     struct progress *progress = mem_new(1, sizeof *progress);
@@ -101,7 +72,8 @@ enum status progress_open(const struct progress_options *options, struct progres
     buf_init(&progress->line);
     progress->pass_begun = progress->eta_at = progress->started;
     progress->reading = -1;
-    TRY(make_estimate(progress, options->plan, err));
+    progress->eta = options->plan->seconds;
+    estimate_init(&progress->estimate, &options->plan->cost);
     progress->times = mem_new(PASSES_KEPT, sizeof *progress->times);
     if (progress->times == NULL) {
         progress_close(progress);
@@ -128,7 +100,6 @@ void progress_close(struct progress *progress) {
     if (progress->fd >= 0)
         close(progress->fd);
     buf_release(&progress->line);
-    estimate_release(&progress->estimate);
     mem_free(progress->times);
     mem_free(progress);
 }
@@ -153,13 +124,13 @@ static void add_real(struct buf *out, const char *name, double value) {
 }
 
 /* Looks anew after a pass, unless passes are so short that looking would cost. */
-static void renew_eta(struct progress *progress) {
-    struct estimate_left left;
-    double begin = clock_seconds();
-    if (progress->passes > 1 && begin - progress->eta_at < ETA_SHARE * progress->eta_cost)
+static void renew_eta(struct progress *progress, const struct estimate_job *left) {
+    double begin = clock_seconds(), seconds;
+    bool is_too_soon = begin - progress->eta_at < ETA_SHARE * progress->eta_cost;
+    if (left == NULL || (progress->passes > 1 && is_too_soon) ||
+        estimate_left(&progress->estimate, left, &seconds, NULL) != SL_OK)
         return;
-    if (estimate_left(&progress->estimate, progress->plan->pass_tokens, &left))
-        progress->eta = left.seconds;
+    progress->eta = seconds;
     progress->eta_at = clock_seconds();
     progress->eta_cost = progress->eta_at - begin;
 }
@@ -229,7 +200,7 @@ static void show(struct progress *progress, const struct progress_state *state, 
                    layer->tokens);
     buf_printf(out, ") · %.1f tok/s · ETA ", progress->tokens_per_second);
     add_eta(out, eta_seconds(progress));
-    buf_printf(out, " · %s · batch %zu", progress->plan->precision, progress->estimate.live);
+    buf_printf(out, " · %s · batch %zu", progress->plan->precision, state->rows_live);
     if (progress->reading >= 0)
         buf_printf(out, " · disk %.0f%%", 100 * progress->reading);
     buf_add(out, STR(" · peak "));
@@ -267,9 +238,15 @@ enum status progress_pass(struct progress *progress, const struct pass_report *r
     progress->times[progress->passes % PASSES_KEPT] = (struct pass_time){
         (float)report->seconds, (float)report->reads.read_bytes, report->prefill_tokens == 0};
     progress->passes++;
-    estimate_pass(&progress->estimate, report->decode_tokens + report->prefill_tokens,
-                  report->seconds);
-    renew_eta(progress);
+    /* With what is done between passes; before the first one that is another matter. */
+    double taken = progress->passes > 1 ? clock_seconds() - progress->pass_begun : 0;
+    estimate_pass(
+        &progress->estimate,
+        &(struct estimate_pass){.tokens = (double)(report->decode_tokens + report->prefill_tokens),
+                                .logits = (double)report->new_tokens,
+                                .seconds = taken > report->seconds ? taken : report->seconds,
+                                .wait_seconds = report->reads.wait_seconds});
+    renew_eta(progress, state->left);
     bool has_read = report->reads.read_bytes > 0 && report->seconds > 0;
     progress->reading = has_read ? report->reads.read_seconds / report->seconds : -1;
     progress->read_bytes += (double)report->reads.read_bytes;

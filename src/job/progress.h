@@ -4,6 +4,7 @@
 #define SLUICE_JOB_PROGRESS_H
 
 #include "engine/engine.h"
+#include "job/estimate.h"
 #include "plan/plan.h"
 
 struct progress;
@@ -19,6 +20,7 @@ struct progress_state {
     size_t rows_done, rows_failed, rows_live;
     uint64_t kv_bytes_used, kv_bytes;
     uint64_t prompt_tokens, completion_tokens; /* of finished rows */
+    const struct estimate_job *left;           /* NULL: nothing new is known of the time left */
 };
 
 /* Where a pass is. */
@@ -36,12 +38,6 @@ enum status progress_pass(struct progress *progress, const struct pass_report *r
 /* Within a pass, before each layer: the progress line when the pass is a long one. */
 void progress_layer(struct progress *progress, const struct progress_state *state,
                     const struct progress_layer *layer);
-/* For the time left (estimate.h): rows that wait, enter a place, get a token, leave. */
-void progress_wait(struct progress *progress, size_t prompt_tokens, size_t limit);
-void progress_unwait(struct progress *progress, size_t prompt_tokens, size_t limit);
-void progress_enter(struct progress *progress, size_t place, size_t generated, size_t limit);
-void progress_token(struct progress *progress, size_t place);
-void progress_leave(struct progress *progress, size_t place, bool is_stop);
 /* The summary line of the metrics and one line for people. */
 enum status progress_finish(struct progress *progress, const struct progress_state *state,
                             struct error *err);

@@ -29,11 +29,13 @@ void hours_of_reads(const struct memory *memory, const struct choice *choice,
 }
 
 /* Rows of a job whose lengths nobody has told one by one: all alike. */
-static bool get_average(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+static bool get_average(const void *ctx, size_t index, struct row_length *out) {
     const struct plan_rows *rows = ctx;
     (void)index;
-    *prompt = (uint32_t)((rows->prompt_tokens + rows->count - 1) / rows->count);
-    *answer = (uint32_t)((rows->answer_tokens + rows->count - 1) / rows->count);
+    *out = (struct row_length){
+        .prompt = (uint32_t)((rows->prompt_tokens + rows->count - 1) / rows->count),
+        .answer = (uint32_t)((rows->answer_tokens + rows->count - 1) / rows->count),
+    };
     return true;
 }
 

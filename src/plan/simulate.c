@@ -23,6 +23,7 @@
 
 struct entrant {
     uint32_t prompt, answer, pages;
+    uint32_t kept; /* tokens in pages before the prompt's; 0 but for rows of the beginning */
 };
 
 struct ending {
@@ -35,8 +36,7 @@ struct play {
     size_t stride; /* one row in so many is played */
     size_t places;
     /* rows that have not entered */
-    size_t shorts[SL_FIRST_ROWS];               /* their indexes, shortest first */
-    size_t short_count, entered, index, passed; /* passed: rows that run, up to index */
+    size_t entered, index, passed; /* index: of the file; passed: rows that run, up to it */
     struct entrant next;
     bool has_next;
     /* rows that are in */
@@ -61,76 +61,40 @@ struct play {
 
 /* ---- rows */
 
-static bool get_row(const struct play *play, size_t index, uint32_t *prompt, uint32_t *answer) {
-    const struct row_lengths *rows = play->options->rows;
-    return rows->get(rows->ctx, index, prompt, answer) && *prompt > 0 && *answer > 0;
-}
-
-/* The next of the rows to be played from *index on; false at the end. */
-static bool find_row(const struct play *play, size_t *index, size_t *passed, uint32_t *prompt,
-                     uint32_t *answer) {
-    for (; *index < play->options->rows->count; (*index)++) {
-        if (get_row(play, *index, prompt, answer) && (*passed)++ % play->stride == 0)
-            return true;
-    }
-    return false;
-}
-
-static void choose_shorts(struct play *play) {
-    uint64_t lengths[SL_FIRST_ROWS];
-    uint32_t prompt, answer;
-    size_t passed = 0;
-    for (size_t index = 0; find_row(play, &index, &passed, &prompt, &answer); index++) {
-        uint64_t length = (uint64_t)prompt + answer;
-        size_t at = play->short_count;
-        while (at > 0 && length < lengths[at - 1])
-            at--;
-        if (at == SL_FIRST_ROWS)
-            continue;
-        play->short_count += play->short_count < SL_FIRST_ROWS ? 1 : 0;
-        for (size_t to = play->short_count - 1; to > at; to--) {
-            play->shorts[to] = play->shorts[to - 1];
-            lengths[to] = lengths[to - 1];
-        }
-        play->shorts[at] = index;
-        lengths[at] = length;
-    }
-}
-
-static bool is_short(const struct play *play, size_t index) {
-    for (size_t i = 0; i < play->short_count; i++)
-        if (play->shorts[i] == index)
-            return true;
-    return false;
-}
-
 static uint32_t pages_for(const struct play *play, double tokens) {
     double pages = ceil(tokens / PAGE_TOKENS), most = (double)play->options->row_pages_max;
     return (uint32_t)(most > 0 && pages > most ? most : pages);
 }
 
+/* The next of the rows to be played; false at the end. */
+static bool find_row(struct play *play, struct row_length *row) {
+    const struct row_lengths *rows = play->options->rows;
+    while (play->index < rows->count) {
+        bool runs = rows->get(rows->ctx, play->index++, row) && row->prompt > 0 && row->answer > 0;
+        if (!runs)
+            continue;
+        size_t number = play->passed++;
+        if (number < SL_FIRST_ROWS || number % play->stride == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Prepares the row that enters next. */
 static void take_next(struct play *play) {
-    const struct answers *expected = play->options->expected;
-    uint32_t prompt = 0, answer = 0;
-    play->has_next = false;
-    if (play->entered < play->short_count) {
-        play->has_next = get_row(play, play->shorts[play->entered], &prompt, &answer);
-    } else {
-        do {
-            play->has_next = find_row(play, &play->index, &play->passed, &prompt, &answer);
-            play->index += play->has_next;
-        } while (play->has_next && is_short(play, play->index - 1));
-    }
     static const struct answers unknown;
-    double quantile = (double)play->entered * GOLDEN, length = answer;
-    if (expected != NULL)
-        length = ceil(answers_share(expected, quantile - floor(quantile)) * answer);
-    double life = answers_life(expected != NULL ? expected : &unknown);
+    const struct answers *expected = play->options->expected;
+    struct row_length row;
+    play->has_next = find_row(play, &row);
+    if (!play->has_next)
+        return;
+    double quantile = (double)play->entered * GOLDEN, length = row.answer;
+    expected = expected == NULL || row.is_certain ? &unknown : expected;
+    length = ceil(answers_share(expected, quantile - floor(quantile)) * length);
     play->next = (struct entrant){
-        .prompt = prompt,
+        .prompt = row.prompt,
         .answer = length > 1 ? (uint32_t)length : 1,
-        .pages = pages_for(play, prompt + life * answer),
+        .pages = pages_for(play, row.prompt + answers_life(expected) * row.answer),
     };
 }
 
@@ -200,6 +164,20 @@ static void heap_pop(struct play *play) {
     play->heap[at] = last;
 }
 
+/* Tokens that the row has in the end: its last one is not computed any more. */
+static uint32_t tokens_of(const struct entrant *row) {
+    return row->kept + row->prompt + row->answer - 1;
+}
+
+static void enqueue(struct play *play, const struct entrant *row) {
+    if (play->queue_count == 0)
+        play->prompt_left = row->prompt;
+    play->queue[(play->queue_first + play->queue_count++) % play->places] = *row;
+    play->pages_promised += row->pages;
+    play->prompts_waiting += row->prompt;
+    play->end_pages += ceil(tokens_of(row) / PAGE_TOKENS);
+}
+
 static void admit(struct play *play) {
     const struct simulate_options *options = play->options;
     double room = room_of_pass(play) - (double)play->heap_count;
@@ -211,13 +189,9 @@ static void admit(struct play *play) {
                          play->pages_promised + play->next.pages <= options->page_count;
         if (in == play->places || (in > 0 && !has_pages) || must_wait(play))
             return;
-        if (play->queue_count == 0)
-            play->prompt_left = play->next.prompt;
-        play->queue[(play->queue_first + play->queue_count++) % play->places] = play->next;
-        play->pages_promised += play->next.pages;
-        play->prompts_waiting += play->next.prompt;
+        enqueue(play, &play->next);
         play->entered++;
-        play->end_pages += ceil((play->next.prompt + play->next.answer - 1) / PAGE_TOKENS);
+        play->answer_tokens += play->next.answer;
         take_credit(play, &play->next);
         take_next(play);
     }
@@ -313,12 +287,11 @@ static void pass_with_prompts(struct play *play) {
         struct entrant row = play->queue[play->queue_first];
         play->queue_first = (play->queue_first + 1) % play->places;
         play->queue_count--;
-        play->answer_tokens += row.answer;
         if (row.answer == 1) /* its one token comes with the prompt */
-            end_row(play, row.prompt, row.pages);
+            end_row(play, tokens_of(&row), row.pages);
         else
-            heap_push(play, (struct ending){play->step + row.answer - 1,
-                                            row.prompt + row.answer - 1, row.pages});
+            heap_push(play,
+                      (struct ending){play->step + row.answer - 1, tokens_of(&row), row.pages});
     }
     play->prompt_left = prompt_left;
     play->prompts_waiting -= prompts;
@@ -342,7 +315,26 @@ static void passes_of_decoding(struct play *play) {
     end_rows(play);
 }
 
+/* The rows of the beginning: of one that decodes the next token comes with the next step. */
+static void begin(struct play *play) {
+    const struct simulate_start *start = play->options->start;
+    for (size_t i = 0; start != NULL && i < start->count; i++) {
+        const struct simulate_row *in = &start->rows[i];
+        struct entrant row = {in->prompt, in->answer, in->pages, in->kept};
+        must(in->prompt > 0 && in->answer > 0);
+        play->kv_tokens += in->kept;
+        if (in->prompt > 1) {
+            enqueue(play, &row);
+            continue;
+        }
+        play->pages_promised += row.pages;
+        play->end_pages += ceil(tokens_of(&row) / PAGE_TOKENS);
+        heap_push(play, (struct ending){row.answer, tokens_of(&row), row.pages});
+    }
+}
+
 static void play_all(struct play *play) {
+    begin(play);
     take_next(play);
     for (;;) {
         admit(play);
@@ -369,7 +361,7 @@ static void sum_up(struct play *play) {
     out->passes = (uint64_t)(play->passes + more * play->admitted_passes + 0.5);
     out->seconds = play->seconds + more * play->admitted_seconds;
     out->answer_tokens = play->answer_tokens * (double)play->options->row_count /
-                         (double)(play->ended > 0 ? play->ended : 1);
+                         (double)(play->entered > 0 ? play->entered : 1);
     if (play->waiting_passes > 0) {
         out->kv_fill = play->waiting_fill / play->waiting_passes;
         out->rows_in = play->waiting_rows / play->waiting_passes;
@@ -380,13 +372,18 @@ static void sum_up(struct play *play) {
 
 enum status simulate(const struct simulate_options *options, struct simulated *out,
                      struct error *err) {
-    must(options->row_count > 0 && options->batch > 0 && options->pass_tokens > 0);
+    const struct simulate_start *start = options->start;
+    size_t inside = start != NULL ? start->count : 0;
+    must(options->row_count + inside > 0 && options->batch >= inside && options->batch > 0);
+    must(options->pass_tokens > 0);
     struct play play = {.options = options};
     play.stride = (options->row_count + SL_SIMULATED_ROWS_MAX - 1) / SL_SIMULATED_ROWS_MAX;
-    size_t played = (options->row_count + play.stride - 1) / play.stride;
+    play.stride = size_max(play.stride, 1);
+    size_t played = (options->row_count + play.stride - 1) / play.stride + inside;
     play.places = options->batch < played ? options->batch : played;
     play.slack = options->ignores_drive ? 0 : slack_of(options->cost);
-    play.credit = (double)options->page_count;
+    play.credit = start != NULL ? start->credit : (double)options->page_count;
+    play.has_waited = start != NULL && start->has_waited;
     play.first_count = played < SL_FIRST_ROWS ? played : SL_FIRST_ROWS;
     play.heap = mem_new(play.places, sizeof *play.heap);
     play.queue = mem_new(play.places, sizeof *play.queue);
@@ -394,7 +391,6 @@ enum status simulate(const struct simulate_options *options, struct simulated *o
     if (play.heap == NULL || play.queue == NULL) {
         status = error_memory(err, play.places * sizeof *play.heap, "the schedule");
     } else {
-        choose_shorts(&play);
         play_all(&play);
         sum_up(&play);
         *out = play.out;

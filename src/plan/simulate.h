@@ -1,8 +1,9 @@
 /* The schedule of a job in numbers: which rows are in together, how many tokens each pass has, and
- * so how many passes and seconds all of it takes. Follows the rules of engine/sched.h: the few
- * shortest rows first, then in order; a row enters when a place is free, the pages that it holds on
- * average while it is in, and room for its prompt in the next pass; a pass computes one token of
- * each decoding row, then prompts, oldest first, as far as the drive's time allows.
+ * so how many passes and seconds all of it takes. Follows the rules of engine/sched.h: rows go in
+ * the order in which they are offered; a row enters when a place is free, the pages that it holds
+ * on average while it is in, and room for its prompt in the next pass; a pass computes one token of
+ * each decoding row, then prompts, oldest first, as far as the drive's time allows. Begins with
+ * nobody in, or with the rows of a job that has come so far.
  *
  * Passes that are alike are counted, not played: the work grows with the rows alone. Of a large job
  * every k-th row is played. Arithmetic only; any thread. */
@@ -13,20 +14,42 @@
 #include "plan/cost.h"
 
 #define SL_SIMULATED_ROWS_MAX 65536u
-#define SL_FIRST_ROWS 8u /* the shortest, which go first */
+#define SL_FIRST_ROWS 8u /* the shortest, which go first: job_order.c */
 
-/* Lengths of the rows of a file, from whoever has looked at them. */
+struct row_length {
+    uint32_t prompt; /* tokens to be computed: without those that other rows have */
+    uint32_t answer; /* at most */
+    bool is_certain; /* the answer goes on to that length */
+};
+
+/* Lengths of rows in the order in which they are offered, from whoever has looked at them. */
 struct row_lengths {
     const void *ctx;
-    size_t count; /* of the file */
-    /* Tokens of the index-th row's prompt, and of its answer at most; false: it does not run. */
-    bool (*get)(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer);
+    size_t count;
+    /* False: the row does not run. */
+    bool (*get)(const void *ctx, size_t index, struct row_length *out);
+};
+
+/* A row that is in at the beginning. */
+struct simulate_row {
+    uint32_t prompt; /* tokens to be computed for the next one of its answer; 1: it decodes */
+    uint32_t kept;   /* that are in pages of its own */
+    uint32_t answer; /* still to come, at least one */
+    uint32_t pages;  /* that it holds on average while it is in */
+};
+
+struct simulate_start {
+    const struct simulate_row *rows; /* in the order in which their prompts are computed */
+    size_t count;
+    double credit;   /* as sched.c has it */
+    bool has_waited; /* passes have waited for the drive */
 };
 
 struct simulate_options {
     const struct row_lengths *rows;
-    size_t row_count;               /* that run; at least one */
-    const struct answers *expected; /* NULL: every answer reaches its limit */
+    size_t row_count;                   /* that run; at least one, or one is in */
+    const struct simulate_start *start; /* NULL: nobody is in */
+    const struct answers *expected;     /* NULL: every answer reaches its limit */
     size_t batch, pass_tokens;
     size_t page_count;    /* of the layers that bound the rows; 0: nothing does */
     size_t row_pages_max; /* a row takes no more, as where all layers have a window; 0: no bound */
@@ -42,7 +65,7 @@ struct simulated {
     double first_rows_seconds; /* and the first SL_FIRST_ROWS, or all */
     double kv_fill;            /* of the pages, those in use while rows wait: mean; 0: none wait */
     double rows_in;            /* mean number while rows wait, or of all passes if none do */
-    double answer_tokens;      /* of all rows, as expected */
+    double answer_tokens;      /* of all rows that were not in, as expected */
     size_t rows_in_max, pass_tokens_max; /* of any pass */
     double kv_pages_max;                 /* in use at once */
     double kv_pages_filled;              /* by all rows: what is full stays until it is needed */

@@ -15,11 +15,10 @@
 static const struct pass_cost even_cost = {
     .flops_per_second = 1e9, .token_flops = 1e7, .read_bytes = 1e9, .read_bytes_per_second = 1e9};
 
-static bool get_length(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
-    const struct play_row *rows = ctx;
-    *prompt = (uint32_t)rows[index].prompt;
-    *answer = (uint32_t)rows[index].max_tokens;
-    return *prompt > 0;
+static bool get_length(const void *ctx, size_t index, struct row_length *out) {
+    const struct play_row *row = (const struct play_row *)ctx + index;
+    *out = (struct row_length){(uint32_t)row->prompt, (uint32_t)row->max_tokens, row->is_certain};
+    return row->prompt > 0;
 }
 
 static struct simulated simulated_of(const struct play_row *rows, size_t count, size_t running,
@@ -71,16 +70,55 @@ static void passes_take_the_longer_of_reading_and_computing(void **state) {
     assert_int_equal(out.rows_in_max, 200);
 }
 
-/* The last row of the file is the shortest: it goes first, and ends after two passes. */
-static void the_shortest_rows_go_first(void **state) {
+/* The order is that of whoever tells the lengths: the short row that comes first ends after two
+ * passes, the one at the end after all others. */
+static void rows_go_in_the_order_in_which_they_come(void **state) {
     (void)state;
     struct play_row rows[100];
     fill_rows(rows, 100, 10, 50);
-    rows[99].max_tokens = 2;
+    rows[0].max_tokens = rows[99].max_tokens = 2;
     struct simulated out =
         simulated_of(rows, 100, 100, (struct simulate_options){.batch = 4, .pass_tokens = 64});
     assert_true(fabs(out.first_row_seconds - 2) < 1e-9);
     assert_true(out.first_rows_seconds > 90);
+}
+
+/* Two rows are in: one decodes and has 3 tokens to come, the other lacks 20 tokens of its prompt
+ * and then has 2. In passes of 16 they take 1 + 15, 1 + 5, 1 + 1 tokens; a third enters with the
+ * second one's end, and takes a pass for its prompt and two for its other tokens. */
+static void a_job_goes_on_from_where_it_stands(void **state) {
+    (void)state;
+    struct play_row row = {.prompt = 4, .max_tokens = 3, .length = 3};
+    static const struct simulate_row in[] = {
+        {.prompt = 1, .kept = 30, .answer = 3, .pages = 2},
+        {.prompt = 20, .kept = 12, .answer = 2, .pages = 3},
+    };
+    const struct simulate_start start = {.rows = in, .count = 2};
+    struct simulate_options options = {.batch = 2, .pass_tokens = 16, .start = &start};
+    struct simulated out = simulated_of(&row, 0, 0, options);
+    assert_int_equal(out.passes, 3);
+    assert_true(fabs(out.first_row_seconds - 3) < 1e-9);
+    /* In the end 33 and 33 tokens are kept: two full pages each, and two of which one is used. */
+    assert_true(fabs(out.kv_pages_filled - 4) < 1e-9);
+    assert_true(fabs(out.kv_pages_max - 5.125) < 1e-9);
+    out = simulated_of(&row, 1, 1, options);
+    assert_int_equal(out.passes, 6);
+    assert_int_equal(out.pass_tokens_max, 16);
+    assert_true(fabs(out.answer_tokens - 3) < 1e-9);
+}
+
+/* Half of the rows go on to their limit whatever answers are expected. */
+static void certain_rows_reach_their_limits(void **state) {
+    (void)state;
+    struct play_row rows[64];
+    struct answers answers = {.rows = {[0] = 10}}; /* all others end within 10 of 160 tokens */
+    fill_rows(rows, 64, 1, 160);
+    for (size_t i = 0; i < 64; i += 2)
+        rows[i].is_certain = true;
+    struct simulate_options options = {.batch = 64, .pass_tokens = 64, .expected = &answers};
+    struct simulated out = simulated_of(rows, 64, 64, options);
+    assert_in_range(out.passes, 160, 161);
+    assert_true(out.answer_tokens > 32 * 161 && out.answer_tokens < 32 * 170);
 }
 
 static void rows_that_do_not_run_are_passed_over(void **state) {
@@ -115,10 +153,9 @@ static void expected_answers_shorten_the_job(void **state) {
     mem_free(rows);
 }
 
-static bool get_alike(const void *ctx, size_t index, uint32_t *prompt, uint32_t *answer) {
+static bool get_alike(const void *ctx, size_t index, struct row_length *out) {
     (void)ctx;
-    *prompt = 50 + (uint32_t)(index % 7);
-    *answer = 100;
+    *out = (struct row_length){.prompt = 50 + (uint32_t)(index % 7), .answer = 100};
     return true;
 }
 
@@ -180,7 +217,7 @@ static void make_rows(const struct comparison *job, struct play_row *rows) {
         };
 }
 
-/* Both play the rows, in file order but for the few shortest. */
+/* Both play the rows in the same order. */
 static void compare(const struct comparison *job) {
     struct play_row *rows = mem_new(job->count, sizeof *rows);
     struct answers answers = {0};
@@ -240,7 +277,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_alone_takes_its_prompt_and_its_tokens),
         cmocka_unit_test(passes_take_the_longer_of_reading_and_computing),
-        cmocka_unit_test(the_shortest_rows_go_first),
+        cmocka_unit_test(rows_go_in_the_order_in_which_they_come),
+        cmocka_unit_test(a_job_goes_on_from_where_it_stands),
+        cmocka_unit_test(certain_rows_reach_their_limits),
         cmocka_unit_test(rows_that_do_not_run_are_passed_over),
         cmocka_unit_test(expected_answers_shorten_the_job),
         cmocka_unit_test(two_million_rows_take_a_moment),
