@@ -254,10 +254,14 @@ static double life_of(const struct sched *sched, size_t prompt, size_t max_token
     return passes * ((double)prompt + passes / 2 + SL_PAGE_TOKENS / 2.0) / SL_PAGE_TOKENS;
 }
 
+bool sched_knows_late(const struct sched *sched) {
+    return sched->expect.reached[SL_EXPECT_BINS - 1] >= LATE_ROWS_LEAST;
+}
+
 static bool must_wait(const struct sched *sched, const struct sched_ask *ask) {
     const struct expect *expect = &sched->expect;
-    bool is_late = ask->is_certain || (expect->reached[SL_EXPECT_BINS - 1] >= LATE_ROWS_LEAST &&
-                                       expect->survival[SL_EXPECT_BINS] > 0.5);
+    bool is_late =
+        ask->is_certain || (sched_knows_late(sched) && expect->survival[SL_EXPECT_BINS] > 0.5);
     if (!is_late || sched->credit > 0 || sched->limits.is_all_windowed)
         return false;
     double passes = (double)ask->max_tokens; /* until the rows that have room have ended */

@@ -10,8 +10,8 @@
 #define LATE_FADING 0.9  /* likewise where the newest count most */
 /* The first pass is hardly one of many: caches are cold, pages new. */
 #define FIRST_FADING 0.1
-/* A spread of the work of passes, in means squared, that weighs as much as the plan's slope. */
-#define SPREAD_BELIEVED 0.02
+/* The plan's slope weighs like so many passes that lie a mean apart from the others. */
+#define PASSES_BELIEVED 1.0
 #define WAIT_SHARE_LEAST 0.05 /* of a pass that waits for the drive */
 #define SHARES 1e6            /* parts of a chance, as rows of a histogram */
 #define GOLDEN 0.6180339887498949
@@ -44,15 +44,11 @@ void estimate_pass(struct estimate *estimate, const struct estimate_pass *pass) 
     estimate->late_weight = estimate->late_weight * late_fading + 1;
     estimate->late_work = estimate->late_work * late_fading + work;
     estimate->late_seconds = estimate->late_seconds * late_fading + compute;
-    if (bytes <= 0 || pass->seconds <= 0)
-        return;
-    if (pass->wait_seconds < WAIT_SHARE_LEAST * pass->seconds) {
-        estimate->rate_least = fmax(estimate->rate_least, bytes / pass->seconds);
-        return;
-    }
-    estimate->rate_least = 0;
+    /* A pass that waits takes as long as its reads and what they wait for themselves. */
+    bool has_waited = pass->wait_seconds >= WAIT_SHARE_LEAST * pass->seconds;
     estimate->read_bytes = estimate->read_bytes * late_fading + bytes;
-    estimate->read_seconds = estimate->read_seconds * late_fading + pass->seconds;
+    estimate->read_seconds =
+        estimate->read_seconds * late_fading + (has_waited ? pass->seconds : pass->read_seconds);
 }
 
 void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
@@ -65,7 +61,8 @@ void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
         slope *= seconds / (cost.fixed_seconds + slope * work);
         double spread = estimate->work_squared / estimate->weight - work * work;
         double both = estimate->work_seconds / estimate->weight - work * seconds;
-        slope += (both - slope * spread) / (spread + SPREAD_BELIEVED * work * work);
+        slope +=
+            (both - slope * spread) / (spread + PASSES_BELIEVED / estimate->weight * work * work);
         slope = fmin(fmax(slope, 1e-3 * seconds / work), seconds / work);
         double fixed = seconds - slope * work;
         double level =
@@ -73,9 +70,8 @@ void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
         cost.flops_per_second = 1 / (level * slope);
         cost.fixed_seconds = level * fixed;
     }
-    if (estimate->read_seconds > 0)
+    if (estimate->read_seconds > 0 && estimate->read_bytes > 0)
         cost.read_bytes_per_second = estimate->read_bytes / estimate->read_seconds;
-    cost.read_bytes_per_second = fmax(cost.read_bytes_per_second, estimate->rate_least);
     *out = cost;
 }
 
@@ -134,11 +130,21 @@ static struct simulate_row row_of(const struct sched *sched, const struct answer
     };
 }
 
-static bool are_even(const struct estimate_job *job) {
+/* Whether rows will enter evenly, and from which step on: rows that may end by themselves do once
+ * some have come to the last part of their limits. */
+static bool are_even(const struct estimate_job *job, double *from) {
+    const struct expect *expect = &job->sched->expect;
     struct row_length first;
-    bool is_certain = job->waiting->count > 0 && job->waiting->get(job->waiting->ctx, 0, &first) &&
-                      first.is_certain;
-    return is_certain || job->sched->expect.survival[SL_EXPECT_BINS] > 0.5;
+    *from = 0;
+    if (job->waiting->count == 0 || !job->waiting->get(job->waiting->ctx, 0, &first))
+        return false;
+    if (first.is_certain || sched_knows_late(job->sched))
+        return first.is_certain || expect->survival[SL_EXPECT_BINS] > 0.5;
+    double most = 0;
+    for (size_t i = 0; i < job->sched->inside_count; i++)
+        most = fmax(most, (double)seq_answer_count(job->sched->rows[i]));
+    *from = fmax((double)first.answer * (SL_EXPECT_BINS - 1) / SL_EXPECT_BINS - most, 0);
+    return expect->survival[SL_EXPECT_BINS] > 0.5;
 }
 
 enum status estimate_left(const struct estimate *estimate, const struct estimate_job *job,
@@ -160,9 +166,12 @@ enum status estimate_left(const struct estimate *estimate, const struct estimate
     estimate_cost(estimate, &cost);
     for (size_t i = 0; i < inside; i++)
         rows[i] = row_of(sched, &answers, sched->rows[i], i);
+    double even_from;
+    bool is_even = are_even(job, &even_from);
     const struct simulate_start start = {.rows = rows,
                                          .count = inside,
                                          .credit = sched->credit,
+                                         .even_from = even_from,
                                          .has_waited = sched->pace.read_seconds > 0};
     const struct simulate_options options = {
         .rows = job->waiting,
@@ -173,7 +182,7 @@ enum status estimate_left(const struct estimate *estimate, const struct estimate
         .pass_tokens = limits->pass_tokens,
         .page_count = limits->is_all_windowed ? limits->window_page_count : limits->page_count,
         .row_pages_max = limits->is_all_windowed ? kv_window_pages(limits->window) : 0,
-        .is_certain = are_even(job),
+        .is_certain = is_even,
         .cost = &cost,
     };
     enum status status = simulate(&options, &out, err);

@@ -12,7 +12,8 @@
  * with r from the means, and d from least squares, drawn towards 0 while all passes are alike. So
  * passes of prompts alone do not say that a pass of few tokens takes as long. The line's level is
  * that of the last ten passes or so: a machine that others use too is now faster, now slower. What
- * a pass waits for the drive is no work of it; passes that wait tell the drive's rate instead. */
+ * a pass waits for the drive is no work of it; the drive's rate is told by the time that it reads.
+ */
 #ifndef SLUICE_JOB_ESTIMATE_H
 #define SLUICE_JOB_ESTIMATE_H
 
@@ -24,13 +25,12 @@ struct estimate {
     size_t passes;
     double weight, work, seconds, work_squared, work_seconds; /* of passes, fading */
     double late_weight, late_work, late_seconds;              /* likewise, but sooner */
-    double read_bytes, read_seconds;                          /* of those that waited, fading */
-    double rate_least; /* the drive reads no slower, or some pass would have waited */
+    double read_bytes, read_seconds;                          /* likewise */
 };
 
 struct estimate_pass {
     double tokens, logits;
-    double seconds, wait_seconds;
+    double seconds, wait_seconds, read_seconds; /* as in ring_counters */
 };
 
 /* What is left of a job. */

@@ -119,7 +119,9 @@ static double life_of(const struct entrant *row) {
 static bool must_wait(const struct play *play) {
     const struct simulate_options *options = play->options;
     size_t in = play->heap_count + play->queue_count;
-    if (!options->is_certain || options->page_count == 0 || play->credit > 0 || in == 0)
+    bool is_known = options->start == NULL || play->step >= options->start->even_from;
+    if (!is_known || !options->is_certain || options->page_count == 0 || play->credit > 0 ||
+        in == 0)
         return false;
     double rows = play->next.answer * (double)options->page_count / life_of(&play->next);
     double waiting = (double)options->row_count / (double)play->stride - (double)play->entered;

@@ -41,8 +41,9 @@ struct simulate_row {
 struct simulate_start {
     const struct simulate_row *rows; /* in the order in which their prompts are computed */
     size_t count;
-    double credit;   /* as sched.c has it */
-    bool has_waited; /* passes have waited for the drive */
+    double credit;    /* as sched.c has it */
+    double even_from; /* steps before which rows do not enter evenly: it is not known yet */
+    bool has_waited;  /* passes have waited for the drive */
 };
 
 struct simulate_options {
