@@ -133,15 +133,22 @@ static bool can_protect(const struct sched *sched, const struct seq *seq) {
 
 /* ---- what is expected */
 
+bool sched_is_opening(const struct sched *sched) {
+    return sched->limits.opening_tokens > 0 && sched->ended_rows < sched->limits.opening_rows;
+}
+
 static size_t pass_tokens(const struct sched *sched) {
-    return pace_tokens(&sched->pace, sched->limits.pass_tokens);
+    size_t most = pace_tokens(&sched->pace, sched->limits.pass_tokens);
+    return sched_is_opening(sched) ? size_min(most, sched->limits.opening_tokens) : most;
 }
 
 /* Tokens of prompts that go into a pass beside so many of decoding rows: what the pace allows, and
- * always some. */
+ * always some, but for the passes of the opening that have enough of others. */
 static size_t prefill_tokens(const struct sched *sched, size_t decoded) {
     size_t most = pass_tokens(sched), least = sched->limits.pass_tokens / PREFILL_SHARE_LEAST;
     size_t slack = most > decoded ? most - decoded : 0;
+    if (sched_is_opening(sched) && decoded > 0)
+        return slack;
     least = least > 0 ? least : 1;
     return slack > least ? slack : least;
 }
@@ -327,6 +334,7 @@ void sched_remove(struct sched *sched, struct seq *seq) {
     if (at < sched->turn) /* the rows behind it moved up; none loses its turn */
         sched->turn--;
     sched->has_outlook = false;
+    sched->ended_rows += seq->finish != FINISH_NONE;
     if (seq->finish == FINISH_STOP && !seq->ignores_eos)
         expect_end(&sched->expect, seq_answer_count(seq), seq->max_tokens);
 }

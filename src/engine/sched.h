@@ -43,6 +43,9 @@ struct sched_limits {
     bool is_all_windowed;     /* then page_count counts for nothing */
     size_t kept_states;       /* pages of states beyond one for each row: for forks */
     bool scores;              /* rows are scored: many of their tokens need logits */
+    /* Until so many rows have ended, prompts make no pass longer than so many tokens, and the first
+     * answers come early; 0: passes are as long as ever. */
+    size_t opening_rows, opening_tokens;
     /* Rows of earlier jobs by the share of their limit that their answers had (expect.h), copied;
      * NULL: nothing is known, and the first rows are expected to reach their limits. */
     const double *prior;
@@ -84,6 +87,7 @@ struct sched {
     double credit;          /* pages x passes that rows may take which go on to their limits */
     double again_lately, computed_lately; /* tokens, older passes fading */
     /* Since the start. */
+    size_t ended_rows; /* not those that were dropped */
     size_t suspensions;
     uint64_t tokens_given_up; /* computed ones of suspended rows, to be computed again */
 };
@@ -93,6 +97,8 @@ void sched_release(struct sched *sched);                           /* the seqs a
 bool sched_fits(struct sched *sched, const struct sched_ask *ask); /* now */
 /* Whether enough rows have come to the last part of their limits to tell whether most do. */
 bool sched_knows_late(const struct sched *sched);
+/* The first rows are on their way. */
+bool sched_is_opening(const struct sched *sched);
 bool sched_can_ever_fit(const struct sched *sched, size_t prompt_count, size_t max_tokens);
 /* Most tokens of a pass with logits: one a row, or of rows that are scored half of the pass. */
 size_t sched_logits_max(const struct sched_limits *limits);

@@ -219,6 +219,49 @@ static void decoding_rows_take_turns(void **state) {
     release(&sched);
 }
 
+/* Until one row has ended no pass is longer than 16 tokens, however long the prompt that waits, and
+ * whoever has decoded goes on. */
+static void first_rows_are_not_held_up_by_the_prompts_of_others(void **state) {
+    (void)state;
+    struct sched sched = new_sched(8, 64, 100);
+    sched.limits.opening_rows = 1;
+    sched.limits.opening_tokens = 16;
+    struct seq *first = admit(&sched, 10, 4);
+    admit(&sched, 100, 4);
+    pick(&sched);
+    assert_int_equal(sched.pick_tokens, 16);
+    compute(&sched);
+    pick(&sched);
+    assert_int_equal(sched.pick_tokens, 16); /* one of them the first row's */
+    assert_false(fits(&sched, 10, 4));
+    compute(&sched);
+    end(&sched, first, FINISH_STOP);
+    pick(&sched);
+    assert_int_equal(sched.pick_tokens, 64);
+    release(&sched);
+}
+
+/* Rows that decode fill the passes of the opening: prompts wait, and go on behind it. */
+static void prompts_wait_where_decoding_rows_fill_the_opening(void **state) {
+    (void)state;
+    struct sched sched = new_sched(32, 64, 100);
+    struct seq *first = NULL;
+    for (size_t i = 0; i < 20; i++)
+        first = admit(&sched, 1, 4);
+    pick(&sched);
+    compute(&sched);
+    sched.limits.opening_rows = 1;
+    sched.limits.opening_tokens = 16;
+    admit(&sched, 30, 4);
+    pick(&sched);
+    assert_int_equal(sched.pick_tokens, 20);
+    compute(&sched);
+    end(&sched, first, FINISH_LENGTH);
+    pick(&sched);
+    assert_int_equal(sched.pick_tokens, 19 + 30);
+    release(&sched);
+}
+
 static void nobody_inside_means_nothing_to_pick(void **state) {
     (void)state;
     struct sched sched = new_sched(3, 3, 3);
@@ -399,6 +442,8 @@ static void make_job(struct play *play, struct play_row rows[ROWS_MAX], struct w
         .ctx = watch,
         .limits = {.batch_max = 1 + below(40),
                    .pass_tokens = pass_tokens,
+                   .opening_rows = below(9),
+                   .opening_tokens = 1 + below(pass_tokens),
                    .page_count = longest + below(24),
                    .window_page_count = (least < longest ? least : longest) + below(3) * below(12),
                    .window = tiny.window,
@@ -513,6 +558,8 @@ int main(void) {
         cmocka_unit_test(prompt_goes_in_by_chunks),
         cmocka_unit_test(decoding_rows_come_before_newcomers),
         cmocka_unit_test(decoding_rows_take_turns),
+        cmocka_unit_test(first_rows_are_not_held_up_by_the_prompts_of_others),
+        cmocka_unit_test(prompts_wait_where_decoding_rows_fill_the_opening),
         cmocka_unit_test(nobody_inside_means_nothing_to_pick),
         cmocka_unit_test(the_newest_row_gives_its_pages_up_and_goes_on_later),
         cmocka_unit_test(random_jobs_end_with_every_promise_kept),

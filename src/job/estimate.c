@@ -180,6 +180,8 @@ enum status estimate_left(const struct estimate *estimate, const struct estimate
         .expected = &answers,
         .batch = limits->batch_max,
         .pass_tokens = limits->pass_tokens,
+        .opening_rows = limits->opening_rows - size_min(limits->opening_rows, sched->ended_rows),
+        .opening_tokens = limits->opening_tokens,
         .page_count = limits->is_all_windowed ? limits->window_page_count : limits->page_count,
         .row_pages_max = limits->is_all_windowed ? kv_window_pages(limits->window) : 0,
         .is_certain = is_even,

@@ -72,6 +72,8 @@ enum status run_make_engine(struct run *run, const struct engine_listener *liste
         .kv_dtype = plan->kv_dtype,
         .limits = {.batch_max = plan->batch,
                    .pass_tokens = plan->pass_tokens,
+                   .opening_rows = plan->opening_rows,
+                   .opening_tokens = plan->opening_tokens,
                    .page_count = plan->page_count,
                    .window_page_count = plan->window_page_count,
                    .kept_states = plan->kept_states,

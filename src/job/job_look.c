@@ -77,6 +77,7 @@ void job_count(struct job *job) {
     struct plan_rows totals = job->totals; /* with what only the rows themselves tell */
     totals.count = totals.certain_rows = 0;
     totals.lines = job->rows.count;
+    totals.answered = job->output != NULL ? output_counts(job->output).rows_done : 0;
     totals.prompt_tokens = totals.shared_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
     totals.pages = totals.window_pages = totals.scored_tokens = 0;
     totals.longest = totals.longest_prompt = totals.longest_answer = 0;

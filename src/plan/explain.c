@@ -146,6 +146,9 @@ static void add_hours(const struct plan *plan, struct buf *out) {
         size_t first = plan->rows.count < SL_FIRST_ROWS ? plan->rows.count : SL_FIRST_ROWS;
         buf_printf(out, ", %zu of them after ", first);
         add_time(likely->first_rows_seconds + plan->load_seconds, out);
+        if (plan->opening_tokens > 0)
+            buf_printf(out, ", since passes have at most %zu tokens until then",
+                       plan->opening_tokens);
     }
     buf_add(out, STR(". "));
 }

@@ -62,6 +62,8 @@ static enum status play(const struct plan *plan, const struct answers *expected,
         .ignores_drive = ignores_drive,
         .batch = plan->batch,
         .pass_tokens = plan->pass_tokens,
+        .opening_rows = plan->opening_rows,
+        .opening_tokens = plan->opening_tokens,
         .page_count = plan->page_count > 0 ? plan->page_count : plan->window_page_count,
         .row_pages_max = plan->row_pages_max,
         .cost = &plan->cost,
@@ -69,11 +71,48 @@ static enum status play(const struct plan *plan, const struct answers *expected,
     return simulate(&options, out, err);
 }
 
+/* The first answers should be there after so many seconds, .. */
+#define FIRST_SECONDS 20.0
+/* .. or else in half the time at least, .. */
+#define SOONER 0.5
+/* .. if the job lasts no longer than that for it. */
+#define OPENING_COST 1.02
+/* Passes of fewer tokens leave the processor waiting for memory. */
+#define OPENING_TOKENS_LEAST ((size_t)32)
+
+/* Decides on opening_tokens: the most that bring the first answers in time. */
+static enum status choose_opening(struct plan *plan, const struct answers *expected,
+                                  struct error *err) {
+    struct simulated usual, out;
+    size_t best = 0;
+    plan->opening_rows = SL_FIRST_ROWS - size_min(plan->rows.answered, SL_FIRST_ROWS);
+    plan->opening_tokens = 0;
+    if (plan->opening_rows == 0)
+        return SL_OK;
+    TRY(play(plan, expected, false, &usual, err));
+    double wished = FIRST_SECONDS - plan->load_seconds, soon = usual.first_rows_seconds;
+    size_t tokens = soon > wished ? plan->pass_tokens / 2 : 0;
+    for (; tokens >= OPENING_TOKENS_LEAST && soon > wished; tokens /= 2) {
+        plan->opening_tokens = tokens;
+        TRY(play(plan, expected, false, &out, err));
+        soon = out.first_rows_seconds;
+        bool is_worth = soon <= wished || soon <= SOONER * usual.first_rows_seconds;
+        if (out.seconds > OPENING_COST * usual.seconds)
+            break;
+        best = is_worth ? tokens : best;
+    }
+    plan->opening_tokens = best;
+    return SL_OK;
+}
+
 enum status plan_time(struct plan *plan, struct error *err) {
     plan->cost.read_bytes_per_second = (double)plan->read_bytes_per_second;
     if (plan->rows.count == 0)
         return SL_OK;
     const struct answers *expected = answers_count(&plan->answers) > 0 ? &plan->answers : NULL;
+    double weights = (double)plan->weights_bytes;
+    plan->load_seconds = plan->slab_count > 0 ? 0 : weights / (double)plan->read_bytes_per_second;
+    TRY(choose_opening(plan, expected, err));
     TRY(play(plan, NULL, false, &plan->at_limit, err));
     plan->likely = plan->at_limit;
     if (expected != NULL)
@@ -81,8 +120,6 @@ enum status plan_time(struct plan *plan, struct error *err) {
     plan->crowded = plan->likely;
     if (plan->slab_count > 0)
         TRY(play(plan, expected, true, &plan->crowded, err));
-    double weights = (double)plan->weights_bytes;
-    plan->load_seconds = plan->slab_count > 0 ? 0 : weights / (double)plan->read_bytes_per_second;
     plan->passes = plan->likely.passes > 0 ? plan->likely.passes : 1;
     plan->pass_seconds = plan->likely.seconds / (double)plan->passes;
     plan->seconds = plan->likely.seconds + plan->load_seconds;

@@ -22,6 +22,7 @@ struct plan_rows {
     uint64_t sequence_tokens; /* sum of prompt + max_tokens (cut to the context) */
     uint64_t pages;           /* sum over rows of the KV pages that prompt + max_tokens need */
     uint64_t window_pages;    /* likewise of windowed layers, for a row's window at most */
+    size_t answered;          /* rows beside these, by an earlier run */
     size_t forks;             /* at which rows part whose states are worth keeping (fork.h) */
     size_t longest;           /* largest prompt + max_tokens */
     size_t longest_prompt;
@@ -68,9 +69,10 @@ struct plan {
     enum kv_dtype kv_dtype;
     size_t page_count, window_page_count; /* of layers without and with a window */
     size_t batch, pass_tokens, slab_count;
-    uint64_t block_bytes_max; /* for layout_init */
-    uint64_t pass_bytes;      /* read a pass; 0 resident */
-    char batch_reason[80];    /* what bounds the batch */
+    size_t opening_rows, opening_tokens; /* see sched.h */
+    uint64_t block_bytes_max;            /* for layout_init */
+    uint64_t pass_bytes;                 /* read a pass; 0 resident */
+    char batch_reason[80];               /* what bounds the batch */
     struct pass_cost cost;
     bool knows_compute;       /* more than an assumption */
     char compute_source[120]; /* of its rates: "--flops", "measured in 3 runs of this model", .. */

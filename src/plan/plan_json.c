@@ -30,6 +30,7 @@ void plan_json(const struct plan *plan, const struct model *model, struct buf *o
     json_member_count(out, "pinned_bytes", plan->pinned_bytes);
     json_member_count(out, "batch", plan->batch);
     json_member_count(out, "pass_tokens", plan->pass_tokens);
+    json_member_count(out, "opening_tokens", plan->opening_tokens);
     json_member_count(out, "passes", plan->passes);
     json_member_count(out, "pass_bytes", plan->pass_bytes);
     json_member_real(out, "pass_seconds", plan->pass_seconds);

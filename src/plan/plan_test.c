@@ -406,6 +406,41 @@ static void json_has_every_member_of_the_interface(void **state) {
     arena_release(&arena);
 }
 
+/* 2,000 rows of 100 + 128 tokens at 300 tokens a second. */
+static struct plan slow_plan(void) {
+    return (struct plan){
+        .rows = {.count = 2000,
+                 .prompt_tokens = 200000,
+                 .answer_tokens = 256000,
+                 .sequence_tokens = 456000},
+        .batch = 256,
+        .pass_tokens = 512,
+        .page_count = 4000,
+        .weights_bytes = 1000000000,
+        .read_bytes_per_second = 2000000000,
+        .cost = {.flops_per_second = 3e11, .token_flops = 1e9},
+    };
+}
+
+static void first_answers_do_not_wait_for_the_prompts_of_others(void **state) {
+    (void)state;
+    struct error err;
+    struct plan usual = slow_plan(), plan = slow_plan();
+    usual.rows.answered = 8; /* the first are there: an earlier run was stopped */
+    assert_int_equal(plan_time(&usual, &err), SL_OK);
+    assert_int_equal(usual.opening_tokens, 0);
+    assert_true(usual.likely.first_rows_seconds > 60);
+    assert_int_equal(plan_time(&plan, &err), SL_OK);
+    assert_in_range(plan.opening_tokens, 32, 256);
+    assert_int_equal(plan.opening_rows, 8);
+    assert_true(plan.likely.first_rows_seconds < usual.likely.first_rows_seconds / 2);
+    assert_true(plan.seconds < 1.02 * usual.seconds);
+    plan = slow_plan();
+    plan.cost.flops_per_second = 3e13; /* they come soon enough by themselves */
+    assert_int_equal(plan_time(&plan, &err), SL_OK);
+    assert_int_equal(plan.opening_tokens, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resident_where_everything_fits_else_stream),
@@ -424,6 +459,7 @@ int main(void) {
         cmocka_unit_test(amounts_are_short_and_in_powers_of_1024),
         cmocka_unit_test(passes_count_the_waves_of_rows),
         cmocka_unit_test(json_has_every_member_of_the_interface),
+        cmocka_unit_test(first_answers_do_not_wait_for_the_prompts_of_others),
     };
     return cmocka_run_group_tests(tests, make_models, remove_models);
 }

@@ -83,6 +83,27 @@ static void rows_go_in_the_order_in_which_they_come(void **state) {
     assert_true(out.first_rows_seconds > 90);
 }
 
+/* Passes of at most 20 tokens until 8 rows have ended, instead of 160: those end sooner, and the
+ * job has more passes. */
+static void an_opening_brings_the_first_rows_sooner(void **state) {
+    (void)state;
+    struct play_row rows[64];
+    fill_rows(rows, 64, 10, 20);
+    struct pass_cost computing = even_cost;
+    computing.read_bytes = 0;
+    struct simulate_options options = {.batch = 64, .pass_tokens = 160, .cost = &computing};
+    struct simulated usual = simulated_of(rows, 64, 64, options);
+    options.opening_rows = 8;
+    options.opening_tokens = 20;
+    struct simulated opened = simulated_of(rows, 64, 64, options);
+    assert_true(usual.first_rows_seconds > 0);
+    assert_true(opened.first_rows_seconds < usual.first_rows_seconds);
+    assert_true(opened.passes > usual.passes);
+    options.opening_rows = 0; /* it is over */
+    opened = simulated_of(rows, 64, 64, options);
+    assert_int_equal(opened.passes, usual.passes);
+}
+
 /* Two rows are in: one decodes and has 3 tokens to come, the other lacks 20 tokens of its prompt
  * and then has 2. In passes of 16 they take 1 + 15, 1 + 5, 1 + 1 tokens; a third enters with the
  * second one's end, and takes a pass for its prompt and two for its other tokens. */
@@ -278,6 +299,7 @@ int main(void) {
         cmocka_unit_test(a_row_alone_takes_its_prompt_and_its_tokens),
         cmocka_unit_test(passes_take_the_longer_of_reading_and_computing),
         cmocka_unit_test(rows_go_in_the_order_in_which_they_come),
+        cmocka_unit_test(an_opening_brings_the_first_rows_sooner),
         cmocka_unit_test(a_job_goes_on_from_where_it_stands),
         cmocka_unit_test(certain_rows_reach_their_limits),
         cmocka_unit_test(rows_that_do_not_run_are_passed_over),
