@@ -86,6 +86,15 @@ class PlanTests(Suite):
         other = self.plan(model, rows, "--max-tokens", 1000, env=env)
         equal(other["expected_answer_share"], 1.0, "another limit: nothing is known")
 
+    def check_one_short_answer_does_not_foretell_a_job(self):
+        env = {"SLUICE_HOME": str(self.folder())}
+        model = self.model("--script", chain("abcdefg", 99), "--vocab", 300)
+        options = ("--max-tokens", 80)
+        equal(self.run(model, self.rows([{"prompt_ids": [99]}]), *options, env=env).code, 0)
+        plan = self.plan(model, self.rows([{"id": i, "prompt_ids": [99]} for i in range(9)]), *options, env=env)
+        true(plan["expected_answer_share"] > 0.85 and plan["passes"] == plan["limit_passes"], f"{plan}")
+        true("1 row of earlier jobs" in plan["answers_source"], plan["answers_source"])
+
     def check_broken_records_are_none(self):
         home = self.folder()
         env = {"SLUICE_HOME": str(home)}

@@ -18,6 +18,8 @@
 
 /* Rows that sample at the same time: each has scratch of the vocabulary's size. */
 #define ENGINE_SAMPLERS_MAX ((size_t)16)
+/* Of a pass that the drive makes longer, it reads so much of the time at least. */
+#define DRIVE_BUSY_SHARE 0.8
 
 struct engine {
     const struct model *model;
@@ -300,6 +302,11 @@ static void engine_count_reads(struct engine *engine, struct ring_counters *out)
     engine->reads = now;
 }
 
+double engine_waited(const struct pass_report *report) {
+    bool is_busy = report->reads.read_seconds >= DRIVE_BUSY_SHARE * report->seconds;
+    return is_busy ? report->reads.wait_seconds : 0;
+}
+
 enum status engine_pass(struct engine *engine, bool has_more, struct pass_report *report,
                         struct error *err) {
     double begin = clock_seconds();
@@ -325,7 +332,7 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
         report->rows_done += has_ended;
     }
     report->seconds = clock_seconds() - begin;
-    sched_learn(&engine->sched, report->seconds, report->reads.wait_seconds);
+    sched_learn(&engine->sched, report->seconds, engine_waited(report));
     report->rows_suspended = engine->sched.inside_count - engine->sched.live_count;
     return SL_OK;
 }

@@ -46,6 +46,11 @@ struct pass_report {
     struct ring_counters reads; /* of this pass */
 };
 
+/* Seconds that the pass was longer because of the drive: what it waited for blocks where the drive
+ * was at work nearly all the time. Else the drive had slack, and the wait is that for the first
+ * blocks, which more reads a second would not shorten much. */
+double engine_waited(const struct pass_report *report);
+
 enum status engine_new(const struct engine_options *options, struct engine **out,
                        struct error *err);
 void engine_free(struct engine *engine); /* drops live rows; accepts NULL */

@@ -400,6 +400,18 @@ static void a_pass_allocates_nothing(void **state) {
     }
 }
 
+/* A pass of 2 s in which the processor waited for 0.3: the drive's doing where it read for 1.9,
+ * the way to the first block where it read for 1. */
+static void a_pass_waits_for_a_drive_that_is_busy(void **state) {
+    (void)state;
+    struct pass_report report = {.seconds = 2, .reads = {.read_seconds = 1.9, .wait_seconds = 0.3}};
+    assert_true(engine_waited(&report) == 0.3);
+    report.reads.read_seconds = 1;
+    assert_true(engine_waited(&report) == 0);
+    report.reads = (struct ring_counters){0}; /* all is in memory */
+    assert_true(engine_waited(&report) == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_stops_at_any_declared_id_and_leaves_it_out),
@@ -413,6 +425,7 @@ int main(void) {
         cmocka_unit_test(rows_that_never_fit_are_told_apart_from_rows_that_wait),
         cmocka_unit_test(the_engine_takes_the_memory_that_it_says),
         cmocka_unit_test(a_pass_allocates_nothing),
+        cmocka_unit_test(a_pass_waits_for_a_drive_that_is_busy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,7 @@ struct ring {
     pthread_cond_t has_work, has_end, has_read;
     bool is_ending;
     bool slab_in_use[SL_RING_SLABS_MAX];
+    size_t slab_next; /* they are read into in turn: what they come to hold is foretold so */
     struct place places[RING_PLACES];
     uint32_t order[RING_PLACES]; /* a circle of places */
     size_t order_first, order_count;
@@ -446,11 +447,13 @@ static struct place *find_room(struct ring *ring, bool wants_slab) {
         return place;
     }
     for (size_t i = 0; i < ring->slab_count; i++) {
-        if (ring->slab_in_use[i])
+        size_t slab = (ring->slab_next + i) % ring->slab_count;
+        if (ring->slab_in_use[slab])
             continue;
         must(place != NULL);
-        ring->slab_in_use[i] = true;
-        place->slab = i;
+        ring->slab_in_use[slab] = true;
+        ring->slab_next = (slab + 1) % ring->slab_count;
+        place->slab = slab;
         return place;
     }
     return NULL;

@@ -269,17 +269,21 @@ static void ring_reads_into_memory_of_the_callers(void **state) {
     slab_release(&memory);
 }
 
-static void ring_takes_submissions_of_nothing(void **state) {
+/* Of nothing, one at a time: each takes the slab behind the last one's, though the first is free.
+ */
+static void ring_takes_submissions_of_nothing_and_slabs_in_turn(void **state) {
     (void)state;
     for (size_t m = 0; m < method_count; m++) {
-        struct ring *ring = make_ring(method_names[m], 1, 0, 0);
+        struct ring *ring = make_ring(method_names[m], 3, 0, 0);
         struct ring_read nothing[2] = {read_of(direct, 5, 0), read_of(direct, 6, 0)};
-        uint8_t *slab = NULL;
+        uint8_t *slabs[7] = {NULL};
         struct error err = {0};
-        for (size_t count = 0; count <= 2; count++) {
-            assert_true(ring_submit(ring, 1, nothing, count, NULL));
-            assert_int_equal(ring_wait(ring, 1, NULL, &slab, &err), SL_OK);
-            ring_release(ring, 1);
+        for (size_t i = 0; i < 7; i++) {
+            assert_true(ring_submit(ring, i, nothing, i % 3, NULL));
+            assert_int_equal(ring_wait(ring, i, NULL, &slabs[i], &err), SL_OK);
+            ring_release(ring, i);
+            assert_true(i == 0 || slabs[i] != slabs[i - 1]);
+            assert_true(i < 3 || slabs[i] == slabs[i - 3]);
         }
         ring_free(ring);
     }
@@ -571,7 +575,7 @@ int main(void) {
         cmocka_unit_test_teardown(ring_pool_reads_on_without_waiting, disarm),
         cmocka_unit_test_teardown(ring_survives_many_small_submissions, disarm),
         cmocka_unit_test_teardown(ring_reads_into_memory_of_the_callers, disarm),
-        cmocka_unit_test_teardown(ring_takes_submissions_of_nothing, disarm),
+        cmocka_unit_test_teardown(ring_takes_submissions_of_nothing_and_slabs_in_turn, disarm),
         cmocka_unit_test_teardown(ring_tells_where_a_read_failed, disarm),
         cmocka_unit_test_teardown(ring_retries_a_read_once, disarm),
         cmocka_unit_test_teardown(ring_tells_of_a_file_cut_short, disarm),

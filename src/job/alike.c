@@ -10,6 +10,9 @@
 #include <string.h>
 
 #define SLOTS ((size_t)1 << 17) /* half a megabyte: the rows of some thousand prompts */
+/* A block has its place among so many, and the one that was met longest ago gives way. Were it one,
+ * two heads that come in turn would push each other out for ever where any of their blocks met. */
+#define WAYS ((size_t)4)
 
 enum status alike_init(struct alike *alike, struct error *err) {
     *alike = (struct alike){.slots = mem_new(SLOTS, sizeof *alike->slots),
@@ -44,12 +47,25 @@ void alike_hash(const uint32_t *ids, size_t blocks, uint32_t *hashes) {
     }
 }
 
+/* Puts the block before the others of its places; true: it was among them. */
+static bool meet(struct alike *alike, uint32_t hash) {
+    uint32_t *places = alike->slots + hash % (SLOTS / WAYS) * WAYS, last = hash;
+    for (size_t i = 0; i < WAYS; i++) {
+        uint32_t here = places[i];
+        places[i] = last;
+        if (here == hash)
+            return true;
+        last = here;
+    }
+    return false;
+}
+
 uint32_t alike_add(struct alike *alike, const uint32_t *hashes, size_t blocks) {
     size_t known = 0;
-    while (known < blocks && alike->slots[hashes[known] % SLOTS] == hashes[known])
+    while (known < blocks && meet(alike, hashes[known]))
         known++;
-    for (size_t i = known; i < blocks; i++)
-        alike->slots[hashes[i] % SLOTS] = hashes[i];
+    for (size_t i = known + 1; i < blocks; i++) /* the first unknown one is there by now */
+        (void)meet(alike, hashes[i]);
     return (uint32_t)(known * SL_PAGE_TOKENS);
 }
 

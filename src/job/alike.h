@@ -1,7 +1,7 @@
 /* How much of each prompt earlier rows have: what sharing prefixes (engine/prefix.h) will save,
  * told at the first look. An estimate: blocks of 16 tokens are known by hashes, in a table of fixed
- * size in which new ones overwrite old ones. One thread for each `alike`; hashing may be done by
- * any. */
+ * size in which new ones take the places of those that were met longest ago. One thread for each
+ * `alike`; hashing may be done by any. */
 #ifndef SLUICE_JOB_ALIKE_H
 #define SLUICE_JOB_ALIKE_H
 

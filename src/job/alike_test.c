@@ -84,6 +84,25 @@ static void many_rows_are_told_nearly_right(void **state) {
     alike_release(&alike);
 }
 
+/* 64 heads of 1,000 tokens in turn, 20 rows each with 500 of their own: the heads' 3,968 blocks lie
+ * far apart among 131,072 slots, and yet some dozens of them meet. */
+static void heads_in_turn_do_not_push_each_other_out(void **state) {
+    static uint32_t ids[1500];
+    struct alike alike;
+    struct error err;
+    uint64_t sum = 0;
+    (void)state;
+    assert_int_equal(alike_init(&alike, &err), SL_OK);
+    for (uint32_t row = 0; row < 64 * 20; row++) {
+        for (uint32_t i = 0; i < 1500; i++)
+            ids[i] = i < 1000 ? row % 64 * 100003 + i : row * 7919 + i;
+        alike_hash(ids, alike_blocks(1500), hashes);
+        sum += alike_add(&alike, hashes, alike_blocks(1500));
+    }
+    assert_in_range(sum, 64u * 19 * 992 - 992, 64u * 19 * 992);
+    alike_release(&alike);
+}
+
 static void no_memory_is_an_error(void **state) {
     struct alike alike;
     struct error err;
@@ -102,6 +121,7 @@ int main(void) {
         cmocka_unit_test(places_where_rows_part_count_once),
         cmocka_unit_test(blocks_stand_for_all_that_comes_before_them),
         cmocka_unit_test(many_rows_are_told_nearly_right),
+        cmocka_unit_test(heads_in_turn_do_not_push_each_other_out),
         cmocka_unit_test(no_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,7 @@
 #define FIRST_FADING 0.1
 /* The plan's slope weighs like so many passes that lie a mean apart from the others. */
 #define PASSES_BELIEVED 1.0
-#define WAIT_SHARE_LEAST 0.05 /* of a pass that waits for the drive */
-#define SHARES 1e6            /* parts of a chance, as rows of a histogram */
+#define SHARES 1e6 /* parts of a chance, as rows of a histogram */
 #define GOLDEN 0.6180339887498949
 
 void estimate_init(struct estimate *estimate, const struct pass_cost *known) {
@@ -44,11 +43,8 @@ void estimate_pass(struct estimate *estimate, const struct estimate_pass *pass) 
     estimate->late_weight = estimate->late_weight * late_fading + 1;
     estimate->late_work = estimate->late_work * late_fading + work;
     estimate->late_seconds = estimate->late_seconds * late_fading + compute;
-    /* A pass that waits takes as long as its reads and what they wait for themselves. */
-    bool has_waited = pass->wait_seconds >= WAIT_SHARE_LEAST * pass->seconds;
     estimate->read_bytes = estimate->read_bytes * late_fading + bytes;
-    estimate->read_seconds =
-        estimate->read_seconds * late_fading + (has_waited ? pass->seconds : pass->read_seconds);
+    estimate->read_seconds = estimate->read_seconds * late_fading + pass->read_seconds;
 }
 
 void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {

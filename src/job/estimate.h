@@ -30,7 +30,8 @@ struct estimate {
 
 struct estimate_pass {
     double tokens, logits;
-    double seconds, wait_seconds, read_seconds; /* as in ring_counters */
+    double seconds, wait_seconds; /* waited: engine_waited */
+    double read_seconds;          /* while something was read */
 };
 
 /* What is left of a job. */

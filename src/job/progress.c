@@ -245,7 +245,7 @@ enum status progress_pass(struct progress *progress, const struct pass_report *r
         &(struct estimate_pass){.tokens = (double)(report->decode_tokens + report->prefill_tokens),
                                 .logits = (double)report->new_tokens,
                                 .seconds = taken > report->seconds ? taken : report->seconds,
-                                .wait_seconds = report->reads.wait_seconds,
+                                .wait_seconds = engine_waited(report),
                                 .read_seconds = report->reads.read_seconds});
     renew_eta(progress, state->left);
     bool has_read = report->reads.read_bytes > 0 && report->seconds > 0;

@@ -2,6 +2,7 @@
 #include "plan/answers.h"
 
 #define ROWS_KEPT 4096u /* older rows fade beyond that */
+#define ROWS_DOUBTED 8u /* at their limits, beside a first row; fewer beside more */
 
 void answers_add(struct answers *answers, size_t tokens, size_t limit) {
     must(limit > 0);
@@ -46,6 +47,14 @@ double answers_share(const struct answers *answers, double quantile) {
         left -= rows;
     }
     return 1;
+}
+
+void answers_doubt(struct answers *answers) {
+    uint64_t count = answers_count(answers);
+    if (count == 0 || count >= SL_ANSWERS_ENOUGH)
+        return;
+    uint64_t more = ROWS_DOUBTED * (SL_ANSWERS_ENOUGH - count);
+    answers->rows[SL_ANSWER_BINS] += (more + SL_ANSWERS_ENOUGH - 1) / SL_ANSWERS_ENOUGH;
 }
 
 void answers_merge(struct answers *known, const struct answers *seen) {

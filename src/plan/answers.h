@@ -22,6 +22,10 @@ double answers_mean(const struct answers *answers);
 double answers_life(const struct answers *answers);
 /* The share at a quantile in [0, 1); 1 when nothing is known. */
 double answers_share(const struct answers *answers, double quantile);
+/* What a plan may take from them: as long as they are few, some rows more that reach their limits.
+ * Nothing for none, and none more from SL_ANSWERS_ENOUGH on. */
+#define SL_ANSWERS_ENOUGH 64u
+void answers_doubt(struct answers *answers);
 /* Adds what a run has seen to what was known; the old fades as the new comes in. */
 void answers_merge(struct answers *known, const struct answers *seen);
 

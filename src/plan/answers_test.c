@@ -60,12 +60,33 @@ static void old_rows_fade_as_new_ones_come(void **state) {
     assert_true(answers_mean(&known) > 0.6);
 }
 
+/* One short answer of an earlier job is no news of a job of nine: eight of nine still reach their
+ * limits. The doubt goes as rows come: 8 x (64 - n) / 64, rounded up. */
+static void few_rows_do_not_overrule_the_limit(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t rows, doubted;
+    } right[] = {{0, 0}, {1, 8}, {8, 7}, {32, 4}, {33, 4}, {56, 1}, {63, 1}, {64, 0}, {4000, 0}};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        struct answers answers = {.rows = {[0] = right[i].rows}};
+        answers_doubt(&answers);
+        assert_int_equal(answers.rows[0], right[i].rows);
+        assert_int_equal(answers.rows[SL_ANSWER_BINS], right[i].doubted);
+        assert_int_equal(answers_count(&answers), right[i].rows + right[i].doubted);
+    }
+    struct answers one = {.rows = {[0] = 1}};
+    answers_doubt(&one);
+    assert_true(answers_mean(&one) > 0.85);
+    assert_true(answers_share(&one, 0.2) == 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_fall_into_their_bins),
         cmocka_unit_test(nothing_known_is_the_limit),
         cmocka_unit_test(means_and_quantiles_are_those_of_the_rows),
         cmocka_unit_test(old_rows_fade_as_new_ones_come),
+        cmocka_unit_test(few_rows_do_not_overrule_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

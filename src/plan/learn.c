@@ -19,7 +19,7 @@ void lessons_row(struct lessons *lessons, size_t answer_tokens, size_t limit) {
 void lessons_pass(struct lessons *lessons, const struct plan *plan,
                   const struct pass_report *report, size_t rows_in, double seconds) {
     size_t tokens = report->decode_tokens + report->prefill_tokens;
-    double wait = report->reads.wait_seconds;
+    double wait = engine_waited(report);
     if (rows_in > lessons->rows_in_max)
         lessons->rows_in_max = rows_in;
     if (tokens > lessons->pass_tokens_max)

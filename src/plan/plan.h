@@ -76,7 +76,7 @@ struct plan {
     struct pass_cost cost;
     bool knows_compute;       /* more than an assumption */
     char compute_source[120]; /* of its rates: "--flops", "measured in 3 runs of this model", .. */
-    struct answers answers;   /* of earlier jobs of this model; none: every row to its limit */
+    struct answers answers;   /* expected; none: every row to its limit */
     char answers_source[100];
     size_t row_pages_max;              /* 0: no bound; else a window's */
     struct simulated crowded;          /* as likely, with as many rows at once as there can be */

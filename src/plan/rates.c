@@ -245,6 +245,7 @@ void rates_decide_answers(const struct model *model, const struct settings *sett
     unsigned long long count = answers_count(&plan->answers);
     snprintf(plan->answers_source, sizeof plan->answers_source, "%llu row%s of earlier jobs", count,
              count == 1 ? "" : "s");
+    answers_doubt(&plan->answers);
 }
 
 void rates_learn_answers(const struct model *model, const struct settings *settings,

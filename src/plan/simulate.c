@@ -106,7 +106,7 @@ static double room_of_pass(const struct play *play) {
     double opening = (double)play->options->opening_tokens;
     if (opening > 0 && play->ended < play->options->opening_rows)
         return opening > decoding ? opening : decoding < most ? decoding : most;
-    if (!play->has_waited || play->slack <= decoding || play->slack >= most)
+    if (!play->has_waited || play->slack <= 0 || play->slack >= most)
         return most;
     least = play->slack > least ? play->slack : least;
     return least < most ? least : most;
