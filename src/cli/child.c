@@ -174,10 +174,7 @@ enum status child_read_lines(const char *path,
         struct json_options options = {.values_max = LINE_VALUES_MAX};
         const struct json *tree;
         at = end + 1;
-        bool is_blank = true;
-        for (size_t i = 0; i < one.len; i++)
-            is_blank = is_blank && strchr(" \t\r", one.data[i]) != NULL;
-        if (is_blank)
+        if (str_trim(one).len == 0)
             continue;
         arena_init(&arena);
         status = json_parse(&arena, one, &options, &tree, err);
