@@ -436,7 +436,8 @@ static enum status config_line(char *line, enum command_bit command, struct sett
         return SL_OK;
     size_t equals = str_find(whole, STR("="), 0);
     struct str name = str_trim(str_cut(whole, 0, equals == SIZE_MAX ? whole.len : equals));
-    struct str value = str_trim(str_cut(whole, equals == SIZE_MAX ? whole.len : equals + 1, whole.len));
+    struct str value =
+        str_trim(str_cut(whole, equals == SIZE_MAX ? whole.len : equals + 1, whole.len));
     const struct option *option = find_option(name, command);
     if (option == &config_option)
         return error_set(err, SL_ERR_USAGE, "a config file cannot name another one");
