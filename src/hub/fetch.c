@@ -391,9 +391,7 @@ static enum status run_workers(struct fetch *fetch, struct worker *workers, size
 
 enum status fetch_all(const struct fetch_options *options, struct error *err) {
     struct fetch fetch = {.options = options};
-    size_t count =
-        options->at_once < SL_FETCH_AT_ONCE_MAX ? options->at_once : SL_FETCH_AT_ONCE_MAX;
-    count = count < options->file_count ? count : options->file_count;
+    size_t count = size_min(size_min(options->at_once, SL_FETCH_AT_ONCE_MAX), options->file_count);
     uint64_t here = 0;
     for (size_t i = 0; i < options->file_count; i++)
         here += fetch_bytes_here(options->store, options->repo, &options->files[i]);
