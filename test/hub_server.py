@@ -73,6 +73,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         trick = self.trick(hub, "api")
         if trick.isdigit():
             return self.answer(int(trick))
+        if trick.startswith("busy:"):
+            return self.answer(503, Retry_After=trick[5:])
         if trick == "nonsense":
             return self.answer(200, b'{"sha": 1')
         if repo not in hub.repos:

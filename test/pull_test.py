@@ -305,6 +305,19 @@ class Pull(Suite):
         true(b"what is downloaded is kept" in text, text)
         equal(part.stat().st_size, whole - 1)
 
+    def check_a_hub_that_is_busy_is_waited_for_only_until_a_signal(self):
+        hub = self.hub()
+        hub.tricks["api"] = ["busy:9"]
+        running = self.begin_pull(hub)
+        deadline = time.monotonic() + 20
+        while not hub.log and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        running.send_signal(signal.SIGINT)
+        _, text = running.communicate(timeout=5)
+        equal(running.returncode, 130, text)
+        true(b"nothing was downloaded" in text, text)
+
     def check_two_processes_fetch_one_model_together(self):
         hub = self.hub()
         hub.piece, hub.pause = 1 << 14, 0.002
