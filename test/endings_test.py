@@ -2,7 +2,7 @@
 """How rows end, on scripted models whose greedy output is a chain fixed by construction (CASES 01, 02, 04, 05, 41, 43)."""
 import json
 
-from harness import END, STOP, Suite, byte, chain, equal, main, refused, true
+from harness import END, STOP, Suite, byte, chain, equal, main, true
 
 TEXT = "abcdefgh"
 SCRIPT = chain(TEXT, 7)

@@ -3,7 +3,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -94,6 +93,33 @@ class Suite:
             done.results.append(one)
             done.by_id[json.dumps(one.get("id") if "custom_id" not in one else one["custom_id"])] = one
         return done
+
+
+class PublishedSuite(Suite):
+    """What is asked of models whose config is a published one."""
+    ROWS = [{"id": 1, "prompt_ids": [40, 41, 42, 50, 51, 60, 61]}, {"id": 2, "prompt_ids": [90, 13]}]
+    OPTIONS = ("--token-ids", "--max-tokens", 4, "--ignore-eos", "--kv", "f32", "--threads", 1)
+
+    def shows(self, model, wanted):
+        """`show --json` says these; of "settings" where the name has a point before it."""
+        done = self.command("show", model, "--json")
+        equal(done.code, 0, done.err[-300:])
+        found = json.loads(done.out)
+        for name, value in wanted.items():
+            seen = found["settings"].get(name[1:]) if name.startswith(".") else found.get(name)
+            is_near = isinstance(value, float) and seen is not None
+            true(abs(seen - value) < 1e-6 if is_near else seen == value, f"{name}: {seen!r}, expected {value!r}")
+        return done
+
+    def runs(self, model):
+        """Answers, the same resident and streamed."""
+        answers = []
+        for engine in ("resident", "stream"):
+            done = self.run(model, self.ROWS, *self.OPTIONS, "--engine", engine)
+            equal(done.code, 0, done.err[-300:])
+            true("not used" not in done.err, f"a warning: {done.err[-300:]}")
+            answers.append([row["token_ids"] for row in done.results])
+        equal(answers[0], answers[1], "engines differ")
 
 
 def equal(found, wanted, what=""):

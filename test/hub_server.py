@@ -1,6 +1,7 @@
 """A hub on the loopback for pull_test.py: repositories in memory, in the form of the Hugging Face API, and ways to misbehave.
 
-Each request takes the next word of `server.tricks` for its file (when there is one); what was asked stands in `server.log`.
+Each request takes the next word of `hub.tricks` for its file (when there is one); what was asked stands in `hub.log`, and in `hub.bodies` where the answers
+began. No byte of a file from `hub.hold` on is sent until that is None again.
 """
 import functools
 import hashlib
@@ -72,6 +73,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         trick = self.trick(hub, "api")
         if trick.isdigit():
             return self.answer(int(trick))
+        if trick.startswith("busy:"):
+            return self.answer(503, Retry_After=trick[5:])
         if trick == "nonsense":
             return self.answer(200, b'{"sha": 1')
         if repo not in hub.repos:
@@ -124,12 +127,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {"ETag": etag, "Content_Length": len(body)}
         if asked:
             headers["Content_Range"] = f"bytes {start}-{total - 1}/{total}"
+        with hub.lock:
+            hub.bodies.append((name, 206 if asked else 200, start))
         self.answer(206 if asked else 200, b"", **headers)
         if not hub.piece:
             self.wfile.write(body)
             return None
-        for at in range(0, len(body), hub.piece):
-            self.wfile.write(body[at:at + hub.piece])
+        at = start
+        while at < total:
+            hold = hub.hold
+            end = min(at + hub.piece, total if hold is None else max(at, hold))
+            self.wfile.write(body[at - start:end - start])
+            at = end
             time.sleep(hub.pause)
         return None
 
@@ -145,6 +154,7 @@ class Hub:
     def __init__(self, repos):
         self.repos, self.tricks, self.log, self.served, self.more = repos, {}, [], {}, []
         self.token, self.piece, self.pause = "", 0, 0.0
+        self.hold, self.bodies = None, []
         self.lock = threading.Lock()
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.hub = self

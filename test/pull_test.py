@@ -9,12 +9,15 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 
 from harness import Skip, Suite, equal, main, refused, true
 from hub_server import COMMIT, Hub, key_of
 
 REPO = "org/tiny"
 WEIGHTS = "model.safetensors"
+PIECE_BYTES = 1 << 20       # a part grows by these (hub/flow.h)
+SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 
 
 class Pull(Suite):
@@ -33,6 +36,10 @@ class Pull(Suite):
 
     def pull(self, hub, *words, name=REPO, **how):
         return self.command("pull", name, "--disk-floor", "0", *words, env={**hub.env, **how.pop("env", {})}, **how)
+
+    def begin_pull(self, hub, stderr=subprocess.PIPE):
+        env = {**os.environ, **hub.env, "SLUICE_HOME": str(self.scratch)}
+        return subprocess.Popen([self.sluice, "pull", REPO, "--disk-floor", "0"], env=env, stdout=subprocess.DEVNULL, stderr=stderr)
 
     def folder_of(self, hub, repo=REPO):
         return hub.cache / ("models--" + repo.replace("/", "--"))
@@ -233,23 +240,54 @@ class Pull(Suite):
         finally:
             subprocess.run(["umount", place], check=True)
 
-    def check_killed_at_any_instant_the_same_command_goes_on(self):
+    def declared(self, hub, name):
+        """The SHA-256 that the hub gives for a file to whoever asks."""
+        ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        with ask(f"{hub.url}/api/models/{REPO}/revision/main?blobs=true") as answer:
+            return next(one["lfs"]["sha256"] for one in json.load(answer)["siblings"] if one["rfilename"] == name)
+
+    def interrupted(self, hub, part, signal_, is_time):
+        """Starts `pull`, sends it a signal once is_time() is true, and returns how many bytes of the part are there."""
+        running = self.begin_pull(hub, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 20
+        while not is_time() and time.monotonic() < deadline:
+            true(running.poll() is None, f"it ended with {running.poll()} before the signal")
+            time.sleep(0.0005)
+        running.send_signal(signal_)
+        code = running.wait(20)
+        true(code in ({signal.SIGINT: 130, signal.SIGTERM: 143}.get(signal_), -signal_), (code, signal_))
+        return part.stat().st_size if part.exists() else 0
+
+    def check_killed_in_mid_transfer_or_at_any_instant_the_same_command_goes_on(self):
+        """Fifty times: a download that lost its process once or more, with a part of the file there, ends with the right file, and the part is not asked for
+        again. The server withholds the end of the file until the last run, so that no kill comes too late."""
+        name, random_ = "model-00002.safetensors", random.Random(5)
         files = self.repo()
-        files["model-00002.safetensors"] = random.Random(3).randbytes(3 << 20)
-        hub = self.hub(files)
-        hub.piece, hub.pause = 1 << 16, 0.004
-        rounds, random_ = int(os.environ.get("SLUICE_PULL_ROUNDS", "5")), random.Random(5)
-        for round_ in range(rounds):
-            env = {**os.environ, **hub.env, "SLUICE_HOME": str(self.scratch)}
-            running = subprocess.Popen([self.sluice, "pull", REPO, "--disk-floor", "0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(random_.uniform(0.02, 0.2))
-            running.send_signal(signal.SIGKILL if round_ % 2 == 0 else signal.SIGINT)
-            code = running.wait(20)
-            true(code in (-9, 130, 0), code)
-            if round_ == rounds - 1 or random_.random() < 0.3:
-                equal(self.pull(hub).code, 0)
-                self.pulled(hub)
-                subprocess.run(["rm", "-r", self.folder_of(hub)], check=True)
+        files[name] = random_.randbytes((4 << 20) + 12345)
+        hub, finished = self.hub(files), 0
+        hub.piece, hub.pause = 1 << 16, 0.0005
+        part, whole = self.folder_of(hub) / "blobs" / (key_of(files[name]) + ".incomplete"), len(files[name])
+        for round_ in range(50):
+            hub.hold = random_.randint(PIECE_BYTES + 1, whole - 1)
+            enough = max(1, random_.randint(1, hub.hold) // PIECE_BYTES * PIECE_BYTES)
+            have = self.interrupted(hub, part, SIGNALS[round_ % 3], lambda: part.exists() and part.stat().st_size >= enough)
+            true(0 < have <= hub.hold, f"{have} bytes before the first signal, {hub.hold} were sent")
+            if round_ % 2:      # once more, in any state
+                after = time.monotonic() + random_.uniform(0, 0.08)
+                more = self.interrupted(hub, part, random_.choice(SIGNALS), lambda: time.monotonic() >= after)
+                true(have <= more <= hub.hold, f"{more} bytes of {have} after a second signal")
+                have = more
+            hub.hold, hub.bodies = None, []
+            done = self.pull(hub)
+            equal(done.code, 0, done.err)
+            began = [body[1:] for body in hub.bodies if body[0] == name]    # a request of the process before may be answered late
+            true((206, have) in began and (200, 0) not in began, f"the answers began at {began}, the part had {have} bytes")
+            blob = (self.folder_of(hub) / "snapshots" / COMMIT / name).resolve()
+            equal(hashlib.sha256(blob.read_bytes()).hexdigest(), self.declared(hub, name), f"round {round_}")
+            finished += 1
+            self.pulled(hub)
+            subprocess.run(["rm", "-r", self.folder_of(hub)], check=True)
+        equal(finished, 50)
 
     def check_a_large_part_is_summed_only_until_a_signal(self):
         hub = self.hub()
@@ -259,8 +297,7 @@ class Pull(Suite):
         part.parent.mkdir(parents=True)
         with part.open("wb") as file:
             file.truncate(whole - 1)
-        env = {**os.environ, **hub.env, "SLUICE_HOME": str(self.scratch)}
-        running = subprocess.Popen([self.sluice, "pull", REPO, "--disk-floor", "0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        running = self.begin_pull(hub)
         time.sleep(0.5)
         running.send_signal(signal.SIGINT)
         _, text = running.communicate(timeout=10)
@@ -268,11 +305,23 @@ class Pull(Suite):
         true(b"what is downloaded is kept" in text, text)
         equal(part.stat().st_size, whole - 1)
 
+    def check_a_hub_that_is_busy_is_waited_for_only_until_a_signal(self):
+        hub = self.hub()
+        hub.tricks["api"] = ["busy:9"]
+        running = self.begin_pull(hub)
+        deadline = time.monotonic() + 20
+        while not hub.log and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        running.send_signal(signal.SIGINT)
+        _, text = running.communicate(timeout=5)
+        equal(running.returncode, 130, text)
+        true(b"nothing was downloaded" in text, text)
+
     def check_two_processes_fetch_one_model_together(self):
         hub = self.hub()
         hub.piece, hub.pause = 1 << 14, 0.002
-        env = {**os.environ, **hub.env, "SLUICE_HOME": str(self.scratch)}
-        both = [subprocess.Popen([self.sluice, "pull", REPO, "--disk-floor", "0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+        both = [self.begin_pull(hub) for _ in range(2)]
         for one in both:
             _, text = one.communicate(timeout=60)
             equal(one.returncode, 0, text)

@@ -7,15 +7,13 @@ import os
 import struct
 from pathlib import Path
 
-from harness import ROOT, Skip, Suite, equal, main, refused, true
+from harness import ROOT, PublishedSuite, Skip, equal, main, refused, true
 
 TEMPLATES = Path(os.environ.get("SLUICE_SHARED", ROOT.parent / "shared")) / "fixtures/templates"
 # Of families whose published template lies among the fixtures.
 TEMPLATE_OF = {"qwen3_5_text": "Qwen3.5-4B", "gemma4_text": "google-gemma-4-31B-it", "minimax_m2": "MiniMax-M2", "seed_oss": "ByteDance-Seed-OSS"}
 TEMPLATE_BOS = "<BOS>"   # what they were rendered with
 
-ROWS = [{"id": 1, "prompt_ids": [40, 41, 42, 50, 51, 60, 61]}, {"id": 2, "prompt_ids": [90, 13]}]
-OPTIONS = ("--token-ids", "--max-tokens", 4, "--ignore-eos", "--kv", "f32", "--threads", 1)
 SMALL = ("--hidden", 64, "--inner", 96, "--layers", 4, "--vocab", 300, "--scale", "0.1", "--experts", 4, "--expert-inner", 32)
 # What a published config has and the model made here decides.
 SIZES = """hidden_size intermediate_size intermediate_size_mlp moe_intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim
@@ -111,7 +109,7 @@ def renamed(path, prefix):
     path.write_bytes(struct.pack("<Q", len(text)) + text + body + bytes(8))
 
 
-class Recent(Suite):
+class Recent(PublishedSuite):
     def published(self, name, **changes):
         family, members, whole, prefix, _ = MODELS[name]
         model = self.model(*SMALL, "--family", family)
@@ -129,20 +127,8 @@ class Recent(Suite):
 
     def shows_and_runs(self, name):
         model = self.published(name)
-        done = self.command("show", model, "--json")
-        equal(done.code, 0, done.err[-300:])
-        found = json.loads(done.out)
-        for key, value in MODELS[name][4].items():
-            seen = found["settings"].get(key[1:]) if key.startswith(".") else found.get(key)
-            same = abs(seen - value) < 1e-6 if isinstance(value, float) and seen is not None else seen == value
-            true(same, f"{key}: {seen!r}, expected {value!r}")
-        answers = []
-        for engine in ("resident", "stream"):
-            done = self.run(model, ROWS, *OPTIONS, "--engine", engine)
-            equal(done.code, 0, done.err[-300:])
-            true("not used" not in done.err, f"a warning: {done.err[-300:]}")
-            answers.append([row["token_ids"] for row in done.results])
-        equal(answers[0], answers[1], "engines differ")
+        self.shows(model, MODELS[name][4])
+        self.runs(model)
 
     def check_the_second_embedding_of_gemma4_is_not_held(self):
         """Its 300 rows of 4 layers x 32 values are in no block of a pass, nor is the first one; all other matrices are."""
@@ -178,7 +164,7 @@ class Recent(Suite):
             plain = [dict(id=case["id"], prompt_ids=prompt) for case, prompt in zip(cases, ids)]
             answers = []
             for rows in (chats, plain):
-                done = self.run(model, rows, *OPTIONS)
+                done = self.run(model, rows, *self.OPTIONS)
                 equal(done.code, 0, f"{template}: {done.err[-300:]}")
                 answers.append([(row["id"], row["token_ids"], row["usage"]["prompt_tokens"]) for row in done.results])
             equal(answers[0], answers[1], template)

@@ -78,6 +78,32 @@ class Trust(Suite):
         equal((done.code, done.out.decode()), (0, "identical 6/6\n"), done.err)
         true("streamed twice" in done.err and done.err.count("stream:") == 2, done.err)
 
+    def check_an_engine_that_is_named_is_compared_with_itself(self):
+        model = self.model("--context", 4096)
+        for engine, other in (("stream", "resident"), ("resident", "stream")):
+            done = self.command("verify", model, self.rows(ROWS), "--max-tokens", 5, "--engine", engine)
+            equal((done.code, done.out.decode()), (0, "identical 6/6\n"), done.err)
+            equal((done.err.count(f"{engine}:"), done.err.count(f"{other}:")), (2, 0), done.err)
+            true("1 thread" in done.err, done.err)
+        refused(self.command("verify", model, self.rows(ROWS), "--max-tokens", 5, "--engine", "resident", "--memory", "1K"), 3, "--memory")
+
+    def check_a_file_of_settings_may_hold_those_of_the_command_alone(self):
+        model, folder = self.model("--context", 4096), self.folder()
+        rows = self.rows(ROWS)
+        answers = self.run(model, rows, "--max-tokens", 3)
+        equal(answers.code, 0, answers.err)
+        settings = f"# against = nothing\n  max-tokens=3 \t\r\nlimit = 4\n\nengine = stream\nstop = against = x\nignore-eos\n"
+        (folder / "verify").write_text(settings + f"against = {answers.file}")
+        done = self.command("verify", "--config", folder / "verify", model, rows)
+        equal(done.out.decode(), "identical 4/4\nagainst: the same answer 4/4, the same first character 4/4, the same length 4/4\n", done.err)
+        equal((done.code, done.err.count("stream:")), (0, 2), done.err)
+        (folder / "bench").write_text(settings + f"batches = 2,3\noutput = {folder / 'record'}\n")
+        done = self.command("bench", "job", f"--config={folder / 'bench'}", "--limit", 3, model, rows)
+        equal((done.code, done.out), (0, b""), done.err)
+        equal([(point["batch"], point["rows_done"]) for point in json.loads((folder / "record").read_text())["points"]], [(2, 3), (3, 3)])
+        (folder / "bad").write_text("limit = 4\nbatches = 2\n")
+        refused(self.command("verify", "--config", folder / "bad", model, rows), 2, "bad, line 2", "batches")
+
     def check_answers_of_another_program_are_compared_honestly(self):
         model, _, done = self.job("--token-ids")
         lines = [json.loads(line) for line in done.bytes.splitlines()]

@@ -7,6 +7,7 @@
 #include "backend/cpu/peak.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "io/slab.h"
 
 #include <string.h>
@@ -91,8 +92,7 @@ static void next_copy(struct bench *bench, struct matrix *matrix) {
     if (bench->pool.bytes - bench->at < matrix->bytes)
         bench->at = 0;
     place_matrix(matrix, bench->pool.data + bench->at);
-    bench->at += (matrix->bytes + 63) & ~(size_t)63;
-    bench->at = bench->at < bench->pool.bytes ? bench->at : bench->pool.bytes;
+    bench->at = size_min(bench->at + size_round_up(matrix->bytes, 64), bench->pool.bytes);
 }
 
 /* Every byte is 0x28 to 0x37 with any sign: an ordinary number as either half of a bf16, f16 or
@@ -284,9 +284,9 @@ struct sizes {
 static enum status find_sizes(const struct measure_options *options, struct sizes *out,
                               struct error *err) {
     struct sizes sizes = {BLOCK_INPUTS, MORE_TOKENS, 4 * cpu_get()->l3_bytes};
-    size_t side = options->outputs > options->inputs ? options->outputs : options->inputs;
+    size_t side = size_max(options->outputs, options->inputs);
     must(options->outputs >= 1 && options->inputs >= 1 && side <= MEASURE_SIDE_MAX);
-    sizes.features = side > sizes.features ? side : sizes.features;
+    sizes.features = size_max(sizes.features, side);
     for (size_t i = 0; i < options->token_count; i++) {
         must(options->tokens[i] >= 1 && options->tokens[i] <= MEASURE_TOKENS_MAX);
         sizes.tokens = options->tokens[i] > sizes.tokens ? options->tokens[i] : sizes.tokens;
@@ -309,9 +309,9 @@ static enum status find_sizes(const struct measure_options *options, struct size
             return error_set(err, SL_ERR_USAGE,
                              "a matrix of %zu x %zu as %s is too large to measure with",
                              options->outputs, options->inputs, measure_name(dtype));
-        sizes.pool_bytes = bytes > sizes.pool_bytes ? bytes : sizes.pool_bytes;
+        sizes.pool_bytes = size_max(sizes.pool_bytes, bytes);
     }
-    sizes.pool_bytes = (sizes.pool_bytes + READ_ITEM - 1) / READ_ITEM * READ_ITEM;
+    sizes.pool_bytes = size_round_up(sizes.pool_bytes, READ_ITEM);
     *out = sizes;
     return SL_OK;
 }

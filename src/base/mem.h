@@ -28,6 +28,11 @@ static inline size_t size_min(size_t a, size_t b) {
 static inline size_t size_max(size_t a, size_t b) {
     return a > b ? a : b;
 }
+/* The next multiple of unit from value on, which must be a size_t. */
+static inline size_t size_round_up(size_t value, size_t unit) {
+    must(value <= SIZE_MAX - (unit - 1));
+    return (value + unit - 1) / unit * unit;
+}
 
 struct arena_chunk;
 struct arena {

@@ -127,24 +127,48 @@ static void arena_without_memory_gives_null_and_goes_on(void **state) {
     arena_release(&arena);
 }
 
+static void take_one(struct arena *arena) {
+    arena_take(arena, 1);
+}
+
+static void round_up_the_largest(struct arena *arena) {
+    (void)arena;
+    assert_true(size_round_up(SIZE_MAX, 2) > 0);
+}
+
+static void aborts(void (*call)(struct arena *arena), struct arena *arena) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        close(STDERR_FILENO);
+        call(arena);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
 static void sealed_arena_aborts_on_a_take(void **state) {
     (void)state;
     struct arena arena;
     arena_init(&arena);
     assert_non_null(arena_take(&arena, 1));
     arena_seal(&arena);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        signal(SIGABRT, SIG_DFL);
-        close(STDERR_FILENO);
-        arena_take(&arena, 1);
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
+    aborts(take_one, &arena);
     arena_release(&arena);
+}
+
+static void rounding_goes_up_to_a_multiple_and_never_round_the_end(void **state) {
+    (void)state;
+    assert_int_equal(size_round_up(0, 16), 0);
+    assert_int_equal(size_round_up(1, 16), 16);
+    assert_int_equal(size_round_up(16, 16), 16);
+    assert_int_equal(size_round_up(17, 12), 24);
+    assert_int_equal(size_round_up(7, 1), 7);
+    assert_true(size_round_up(SIZE_MAX - 1, 2) == SIZE_MAX - 1);
+    aborts(round_up_the_largest, NULL);
 }
 
 static void fault_fires_at_the_nth_call_alone(void **state) {
@@ -191,6 +215,7 @@ int main(void) {
         cmocka_unit_test(arena_refuses_sizes_that_overflow),
         cmocka_unit_test_teardown(arena_without_memory_gives_null_and_goes_on, disarm),
         cmocka_unit_test(sealed_arena_aborts_on_a_take),
+        cmocka_unit_test(rounding_goes_up_to_a_multiple_and_never_round_the_end),
         cmocka_unit_test_teardown(fault_fires_at_the_nth_call_alone, disarm),
         cmocka_unit_test_teardown(lasting_fault_fires_from_the_nth_call_on, disarm),
         cmocka_unit_test(clock_moves_on_while_sleeping),

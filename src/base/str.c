@@ -38,6 +38,19 @@ size_t str_find(struct str s, struct str needle, size_t from) {
     return found ? (size_t)(found - s.data) : SIZE_MAX;
 }
 
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+struct str str_trim(struct str s) {
+    size_t from = 0, to = s.len;
+    while (from < to && is_blank(s.data[from]))
+        from++;
+    while (to > from && is_blank(s.data[to - 1]))
+        to--;
+    return str_cut(s, from, to);
+}
+
 /* Eight bytes, the first the lowest, on every machine. */
 static uint64_t load_le64(const char *bytes) {
     uint64_t value;

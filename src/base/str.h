@@ -23,6 +23,7 @@ bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 struct str str_cut(struct str s, size_t from, size_t to);      /* [from, to), clamped to s */
 size_t str_find(struct str s, struct str needle, size_t from); /* SIZE_MAX when absent */
+struct str str_trim(struct str s); /* without spaces, tabs, CR and LF at both ends */
 struct str
 str_last_part(struct str path);  /* behind the last slash; slashes at the end do not count */
 uint64_t str_hash(struct str s); /* 64-bit, the same on every machine; for keys, not for secrets */

@@ -45,6 +45,15 @@ static void cut_stays_inside(void **state) {
     assert_true(str_is(str_cut((struct str){NULL, 0}, 0, 9), ""));
 }
 
+static void trim_takes_blanks_from_both_ends_alone(void **state) {
+    (void)state;
+    assert_true(str_is(str_trim(STR(" \t\r\na b\tc\r\n")), "a b\tc"));
+    assert_true(str_is(str_trim(STR("a")), "a"));
+    assert_true(str_equal(str_trim(STR(" \0 ")), STR("\0")));
+    assert_true(str_is(str_trim(STR(" \r\n")), ""));
+    assert_true(str_is(str_trim((struct str){NULL, 0}), ""));
+}
+
 static void find_gives_the_first_from_there(void **state) {
     (void)state;
     struct str s = STR("abcabc\0x");
@@ -281,6 +290,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_compare_by_length_and_bytes),
         cmocka_unit_test(cut_stays_inside),
+        cmocka_unit_test(trim_takes_blanks_from_both_ends_alone),
         cmocka_unit_test(find_gives_the_first_from_there),
         cmocka_unit_test(hash_depends_on_every_byte_and_the_length),
         cmocka_unit_test(number_is_digits_alone),

@@ -3,6 +3,7 @@
 
 #include "cli/cmd.h"
 #include "io/file.h"
+#include "io/save.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,30 +48,59 @@ void child_add_number(struct child *child, const char *option, uint64_t value) {
     child_add(child, text);
 }
 
-static bool is_one_of(const char *name, const char *const *names) {
+static bool is_one_of(struct str name, const char *const *names) {
     for (; *names != NULL; names++) {
-        if (strcmp(name, *names) == 0)
+        if (str_is(name, *names))
             return true;
     }
     return false;
 }
 
-void child_add_options(struct child *child, int argc, char **argv, enum command_bit command,
-                       const char *const *own) {
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+enum status child_keep_config(struct child_words *words, struct str config_text, const char *folder,
+                              struct error *err) {
+    struct buf kept;
+    if (config_text.len == 0)
+        return SL_OK;
+    buf_init(&kept);
+    for (size_t at = 0; at < config_text.len;) { /* a NUL ends each value and line */
+        size_t end = str_find(config_text, STR("\0"), at);
+        struct str line = str_cut(config_text, at, end);
+        struct str name = str_trim(str_cut(line, 0, str_find(line, STR("="), 0)));
+        if (!is_one_of(name, words->own)) {
+            buf_add(&kept, line);
+            buf_add_char(&kept, '\n');
+        }
+        at += line.len + 1;
+    }
+    child_path(folder, "config", words->config);
+    enum status status = buf_status(&kept, "the settings of a run", err);
+    if (status == SL_OK)
+        status = file_save(words->config, buf_str(&kept), err);
+    buf_release(&kept);
+    return status;
+}
+
+void child_add_options(struct child *child, const struct child_words *words) {
+    char **argv = words->argv;
+    if (words->config[0] != '\0') {
+        child_add(child, "--config");
+        child_add(child, words->config);
+    }
+    for (int i = 0; i < words->argc && strcmp(argv[i], "--") != 0; i++) {
         const char *value;
         if (argv[i][0] != '-' || argv[i][1] == '\0')
             continue;
-        const struct option *option = options_match(argv[i], command, &value);
+        const struct option *option = options_match(argv[i], words->command, &value);
         must(option != NULL);
-        bool is_own = is_one_of(option->name, own);
-        if (!is_own)
+        struct str name = str_from(option->name);
+        bool is_passed = !str_is(name, "config") && !is_one_of(name, words->own);
+        if (is_passed)
             child_add(child, argv[i]);
         if (option->argument == NULL || value != NULL)
             continue;
-        must(i + 1 < argc);
+        must(i + 1 < words->argc);
         i++;
-        if (!is_own)
+        if (is_passed)
             child_add(child, argv[i]);
     }
 }
@@ -174,10 +204,7 @@ enum status child_read_lines(const char *path,
         struct json_options options = {.values_max = LINE_VALUES_MAX};
         const struct json *tree;
         at = end + 1;
-        bool is_blank = true;
-        for (size_t i = 0; i < one.len; i++)
-            is_blank = is_blank && strchr(" \t\r", one.data[i]) != NULL;
-        if (is_blank)
+        if (str_trim(one).len == 0)
             continue;
         arena_init(&arena);
         status = json_parse(&arena, one, &options, &tree, err);

@@ -22,10 +22,23 @@ void child_init(struct child *child, const char *command);
 void child_release(struct child *child);
 void child_add(struct child *child, const char *argument);
 void child_add_number(struct child *child, const char *option, uint64_t value);
-/* The user's options of this command, which options_parse has taken, with their values, but for
- * those whose names are in own (NULL ends it), which the child does not know. */
-void child_add_options(struct child *child, int argc, char **argv, enum command_bit command,
-                       const char *const *own);
+
+/* What the user gave: the command line of the command, and which of its options a child does not
+ * know. */
+struct child_words {
+    int argc;
+    char **argv;
+    enum command_bit command;
+    const char *const *own; /* names; NULL ends them */
+    char config[PATH_MAX];  /* set by child_keep_config */
+};
+/* Writes what the user's --config file says, but for own options, to FOLDER/config, which children
+ * get in its place, so that all runs have the same. config_text: as options_parse left it.
+ * SL_ERR_ENV. */
+enum status child_keep_config(struct child_words *words, struct str config_text, const char *folder,
+                              struct error *err);
+/* The user's options, which options_parse has taken, with their values, but for own ones. */
+void child_add_options(struct child *child, const struct child_words *words);
 /* Behind all options, and behind "--": a name may begin with a -. */
 void child_add_operands(struct child *child, const char *const *operands, size_t count);
 /* Runs it to its end. Its standard output goes to the file out_path (NULL: nowhere), its messages

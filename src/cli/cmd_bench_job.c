@@ -23,8 +23,7 @@ struct point {
 };
 
 struct bench {
-    int argc;
-    char **argv;
+    struct child_words words;
     struct settings settings;
     const char *operands[2];
     char folder[PATH_MAX];
@@ -58,7 +57,7 @@ static enum status run_point(struct bench *bench, struct point *point, struct er
     child_path(bench->folder, "results.jsonl", results);
     child_path(bench->folder, "metrics.jsonl", metrics);
     child_init(&child, "run");
-    child_add_options(&child, bench->argc, bench->argv, FOR_BENCH_JOB, own_options);
+    child_add_options(&child, &bench->words);
     child_add_number(&child, "--batch", point->batch);
     if (bench->settings.time_box_seconds == 0)
         child_add_number(&child, "--time-box", BOX_DEFAULT_SECONDS);
@@ -120,9 +119,9 @@ static void add_record(const struct bench *bench, struct buf *out) {
     json_member_text(out, "version", str_from(SL_VERSION));
     json_member_text(out, "commit", str_from(cmd_commit()));
     buf_add(out, STR(", \"command\": [\"sluice\", \"bench\", \"job\""));
-    for (int i = 0; i < bench->argc; i++) {
+    for (int i = 0; i < bench->words.argc; i++) {
         buf_add(out, STR(", "));
-        json_add_string(out, str_from(bench->argv[i]));
+        json_add_string(out, str_from(bench->words.argv[i]));
     }
     buf_add_char(out, ']');
     add_machine(out);
@@ -143,15 +142,17 @@ static void add_record(const struct bench *bench, struct buf *out) {
 
 static enum status bench_job(struct bench *bench, struct error *err) {
     size_t count;
-    struct buf text; /* of a config file, then the record */
+    struct buf text; /* of a config file */
     buf_init(&text);
     options_defaults(&bench->settings);
-    enum status status = options_parse(bench->argc, bench->argv, FOR_BENCH_JOB, &bench->settings,
-                                       bench->operands, 2, &count, &text, err);
+    enum status status = options_parse(bench->words.argc, bench->words.argv, FOR_BENCH_JOB,
+                                       &bench->settings, bench->operands, 2, &count, &text, err);
     if (status == SL_OK && count < 2)
         status = error_set(err, SL_ERR_USAGE, "bench job needs a MODEL and a file of ROWS");
     if (status == SL_OK)
         status = read_batches(bench, err);
+    if (status == SL_OK)
+        status = child_keep_config(&bench->words, buf_str(&text), bench->folder, err);
     for (size_t i = 0; status == SL_OK && i < bench->count; i++)
         status = run_point(bench, &bench->points[i], err);
     const char *path = bench->settings.output;
@@ -171,7 +172,7 @@ static enum status bench_job(struct bench *bench, struct error *err) {
 int cmd_bench_job(int argc, char **argv) {
     if (cmd_help_wanted(argc, argv, "bench job"))
         return cmd_end(0);
-    struct bench bench = {.argc = argc, .argv = argv};
+    struct bench bench = {.words = {argc, argv, FOR_BENCH_JOB, own_options, ""}};
     struct error err = {0};
     signals_install();
     enum status status = child_make_folder(bench.folder, &err);

@@ -1,9 +1,9 @@
 /* `verify`: the first rows answered twice, each time in another way, and compared token by token;
  * and beside the answers of another program, as far as these tell.
  *
- * The two ways: resident and streamed, where the budget holds the model; else streamed twice, with
- * all threads, rows and memory, and with one thread, a few rows and less of a pass. Whatever can
- * differ in how a job is run then differs, and the answers may not. */
+ * The two ways: resident and streamed, where the budget holds the model; else, or where --engine
+ * names one, that engine twice, with all threads and rows, and with one thread, a few rows and
+ * another reader. Whatever can differ in how a job is run then differs, and the answers may not. */
 #include "cli/cmd.h"
 
 #include "base/log.h"
@@ -155,33 +155,46 @@ static void show_difference(const struct answer *a, const struct answer *b, cons
 /* ---- the two runs */
 
 struct verify {
-    int argc;
-    char **argv;
+    struct child_words words;
     struct settings settings;
     const char *operands[2];
     char folder[PATH_MAX];
     struct answers ours, other, theirs;
-    const char *first_way, *second_way;
+    const struct way *ways[2];
 };
+
+/* How a run is made; its options win over the user's. */
+struct way {
+    const char *name;
+    const char *options[12]; /* NULL ends them */
+};
+static const struct way resident = {"resident", {"--engine", "resident"}};
+static const struct way resident_alone = {
+    "resident with one thread", {"--engine", "resident", "--batch", "3", "--threads", "1"}};
+static const struct way streamed = {"streamed", {"--engine", "stream"}};
+static const struct way streamed_few = {"streamed", {"--engine", "stream", "--batch", "3"}};
+static const struct way streamed_alone = {
+    "streamed with one thread",
+    {"--engine", "stream", "--batch", "3", "--threads", "1", "--reader", "sync"}};
 
 static const char *const own_options[] = {"against", NULL};
 
 /* A run with the user's options, and then what this one is about: later options win. */
-static enum status run_once(const struct verify *verify, const char *name, const char *const *more,
+static enum status run_once(const struct verify *verify, const char *name, const struct way *way,
                             struct answers *answers, struct error *err) {
     struct child child;
     char path[PATH_MAX];
     int code = 0;
     child_path(verify->folder, name, path);
     child_init(&child, "run");
-    child_add_options(&child, verify->argc, verify->argv, FOR_VERIFY, own_options);
+    child_add_options(&child, &verify->words);
     child_add(&child, "-o");
     child_add(&child, path);
     child_add(&child, "--token-ids");
     if (verify->settings.limit == 0)
         child_add_number(&child, "--limit", ROWS_DEFAULT);
-    for (; *more != NULL; more++)
-        child_add(&child, *more);
+    for (const char *const *option = way->options; *option != NULL; option++)
+        child_add(&child, *option);
     child_add_operands(&child, verify->operands, 2);
     enum status status = child_run(&child, NULL, false, &code, err);
     child_release(&child);
@@ -198,7 +211,7 @@ static enum status is_resident(const struct verify *verify, bool *out, struct er
     struct child child;
     int code = 0;
     child_init(&child, "plan");
-    child_add_options(&child, verify->argc, verify->argv, FOR_VERIFY, own_options);
+    child_add_options(&child, &verify->words);
     child_add(&child, "--engine");
     child_add(&child, "resident");
     child_add_operands(&child, verify->operands, 2);
@@ -208,21 +221,23 @@ static enum status is_resident(const struct verify *verify, bool *out, struct er
     return status;
 }
 
-static enum status run_both(struct verify *verify, struct error *err) {
-    static const char *const resident[] = {"--engine", "resident", NULL};
-    static const char *const stream[] = {"--engine", "stream", "--batch", "3", NULL};
-    static const char *const whole[] = {"--engine", "stream", NULL};
-    static const char *const little[] = {"--engine", "stream",   "--batch", "3", "--threads",
-                                         "1",        "--reader", "sync",    NULL};
-    bool fits = false;
-    TRY(is_resident(verify, &fits, err));
-    verify->first_way = fits ? "resident" : "streamed";
-    verify->second_way = fits ? "streamed" : "streamed with one thread";
-    if (!fits)
+static enum status choose_ways(struct verify *verify, struct error *err) {
+    struct str engine = str_from(verify->settings.engine);
+    bool is_auto = str_is(engine, "auto"), fits = str_is(engine, "resident");
+    if (is_auto)
+        TRY(is_resident(verify, &fits, err));
+    if (is_auto && !fits)
         log_note("the budget does not hold the model: it is streamed twice, the second time with "
                  "other rows together, one thread and another reader");
-    TRY(run_once(verify, "first.jsonl", fits ? resident : whole, &verify->ours, err));
-    return run_once(verify, "second.jsonl", fits ? stream : little, &verify->other, err);
+    verify->ways[0] = fits ? &resident : &streamed;
+    verify->ways[1] = !fits ? &streamed_alone : is_auto ? &streamed_few : &resident_alone;
+    return SL_OK;
+}
+
+static enum status run_both(struct verify *verify, struct error *err) {
+    TRY(choose_ways(verify, err));
+    TRY(run_once(verify, "first.jsonl", verify->ways[0], &verify->ours, err));
+    return run_once(verify, "second.jsonl", verify->ways[1], &verify->other, err);
 }
 
 /* Prints what differs and "identical N/M"; *is_same_all tells. */
@@ -235,9 +250,9 @@ static enum status compare_both(const struct verify *verify, bool *is_same_all, 
         if (b != NULL && is_same(a, b))
             same++;
         else if (b == NULL)
-            printf("row %.*s: no answer when %s\n", STR_ARG(a->id), verify->second_way);
+            printf("row %.*s: no answer when %s\n", STR_ARG(a->id), verify->ways[1]->name);
         else if (shown++ < DIFFERENCES_SHOWN)
-            show_difference(a, b, verify->first_way, verify->second_way);
+            show_difference(a, b, verify->ways[0]->name, verify->ways[1]->name);
     }
     printf("identical %zu/%zu\n", same, count);
     *is_same_all = same == count && verify->other.count == count;
@@ -281,11 +296,14 @@ static enum status verify_all(struct verify *verify, bool *is_same_all, struct e
     struct buf config_text;
     buf_init(&config_text);
     options_defaults(&verify->settings);
-    enum status status = options_parse(verify->argc, verify->argv, FOR_VERIFY, &verify->settings,
-                                       verify->operands, 2, &count, &config_text, err);
+    enum status status =
+        options_parse(verify->words.argc, verify->words.argv, FOR_VERIFY, &verify->settings,
+                      verify->operands, 2, &count, &config_text, err);
     const char *against = verify->settings.against;
     if (status == SL_OK && count < 2)
         status = error_set(err, SL_ERR_USAGE, "verify needs a MODEL and a file of ROWS");
+    if (status == SL_OK)
+        status = child_keep_config(&verify->words, buf_str(&config_text), verify->folder, err);
     if (status == SL_OK && against != NULL)
         status = child_read_lines(against, add_answer, &verify->theirs, err);
     if (status == SL_OK)
@@ -301,7 +319,7 @@ static enum status verify_all(struct verify *verify, bool *is_same_all, struct e
 int cmd_verify(int argc, char **argv) {
     if (cmd_help_wanted(argc, argv, "verify"))
         return cmd_end(0);
-    struct verify verify = {.argc = argc, .argv = argv};
+    struct verify verify = {.words = {argc, argv, FOR_VERIFY, own_options, ""}};
     struct error err = {0};
     bool is_same_all = false;
     arena_init(&verify.ours.arena);

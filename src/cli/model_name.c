@@ -35,8 +35,7 @@ bool hub_folder(char path[PATH_MAX]) {
 
 static enum status set_token(struct hub_place *place, struct str text, const char *source,
                              struct error *err) {
-    while (text.len > 0 && strchr(" \t\r\n", text.data[text.len - 1]) != NULL)
-        text.len--;
+    text = str_trim(text);
     bool is_fine = text.len < sizeof place->token;
     for (size_t i = 0; is_fine && i < text.len; i++)
         is_fine = text.data[i] > ' ' && text.data[i] < 0x7f;

@@ -428,24 +428,16 @@ static enum status unknown_word(const char *word, enum command_bit command, stru
 
 /* ---- --config */
 
-static struct str trim(struct str s) {
-    size_t from = 0, to = s.len;
-    while (from < to && (s.data[from] == ' ' || s.data[from] == '\t'))
-        from++;
-    while (to > from && (s.data[to - 1] == ' ' || s.data[to - 1] == '\t' || s.data[to - 1] == '\r'))
-        to--;
-    return str_cut(s, from, to);
-}
-
 /* One line, which lies in text and is followed by a NUL. */
 static enum status config_line(char *line, enum command_bit command, struct settings *settings,
                                struct error *err) {
-    struct str whole = trim(str_from(line));
+    struct str whole = str_trim(str_from(line));
     if (whole.len == 0 || whole.data[0] == '#')
         return SL_OK;
     size_t equals = str_find(whole, STR("="), 0);
-    struct str name = trim(str_cut(whole, 0, equals == SIZE_MAX ? whole.len : equals));
-    struct str value = trim(str_cut(whole, equals == SIZE_MAX ? whole.len : equals + 1, whole.len));
+    struct str name = str_trim(str_cut(whole, 0, equals == SIZE_MAX ? whole.len : equals));
+    struct str value =
+        str_trim(str_cut(whole, equals == SIZE_MAX ? whole.len : equals + 1, whole.len));
     const struct option *option = find_option(name, command);
     if (option == &config_option)
         return error_set(err, SL_ERR_USAGE, "a config file cannot name another one");

@@ -3,6 +3,8 @@
  */
 #include "engine/pace.h"
 
+#include "base/mem.h"
+
 #define FADE 0.9              /* of older passes, with each new one */
 #define PASSES_LEAST 3u       /* before anything is concluded */
 #define WAIT_SHARE_LEAST 0.05 /* of a pass that waits for the disk */
@@ -45,6 +47,5 @@ size_t pace_tokens(const struct pace *pace, size_t most) {
     tokens = tokens > least ? tokens : least;
     if (tokens >= (double)most)
         return most;
-    size_t tiles = ((size_t)tokens + TILE - 1) / TILE * TILE;
-    return tiles < most ? tiles : most;
+    return size_min(size_round_up((size_t)tokens, TILE), most);
 }

@@ -123,8 +123,7 @@ static enum status stopped(struct error *err) {
     return error_set(err, SL_ERR_STOPPED, "stopped; what is downloaded is kept");
 }
 
-/* Whether an answer of this status may be another one soon. */
-static bool is_passing(long status) {
+bool fetch_is_passing(long status) {
     return status == 408 || status == 429 || status >= 500;
 }
 
@@ -166,7 +165,7 @@ static enum status try_once(struct worker *worker, const char *url, double *wait
         return restart(worker, err);
     }
     snprintf(problem, 200, "the server says %ld", answer.status);
-    if (is_passing(answer.status))
+    if (fetch_is_passing(answer.status))
         return SL_OK;
     char what[300];
     snprintf(what, sizeof what, "%.*s", STR_ARG(worker->file->name));
@@ -234,7 +233,7 @@ static enum status take_lock(const struct worker *worker, int *fd, struct error 
     const struct fetch_options *options = worker->fetch->options;
     char path[PATH_MAX], reason[128];
     if (!store_lock(options->store, options->repo, worker->file->key, path))
-        return error_set(err, SL_ERR_ENV, "%s: its path in the cache is too long", options->repo);
+        return store_too_long(options->repo, err);
     TRY(store_make_folders(path, err));
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (*fd < 0)
@@ -264,7 +263,7 @@ static enum status fetch_file(struct worker *worker, struct error *err) {
     char blob[PATH_MAX];
     int lock = -1;
     if (!store_blob(options->store, options->repo, worker->file->key, blob))
-        return error_set(err, SL_ERR_ENV, "%s: its path in the cache is too long", options->repo);
+        return store_too_long(options->repo, err);
     enum status status = take_lock(worker, &lock, err);
     uint64_t here = fetch_bytes_here(options->store, options->repo, worker->file);
     if (status == SL_OK && !is_whole(worker, blob)) {
@@ -391,9 +390,7 @@ static enum status run_workers(struct fetch *fetch, struct worker *workers, size
 
 enum status fetch_all(const struct fetch_options *options, struct error *err) {
     struct fetch fetch = {.options = options};
-    size_t count =
-        options->at_once < SL_FETCH_AT_ONCE_MAX ? options->at_once : SL_FETCH_AT_ONCE_MAX;
-    count = count < options->file_count ? count : options->file_count;
+    size_t count = size_min(size_min(options->at_once, SL_FETCH_AT_ONCE_MAX), options->file_count);
     uint64_t here = 0;
     for (size_t i = 0; i < options->file_count; i++)
         here += fetch_bytes_here(options->store, options->repo, &options->files[i]);

@@ -6,7 +6,6 @@
 
 #include "hub/store.h"
 
-#define SL_FETCH_AT_ONCE 4
 #define SL_FETCH_AT_ONCE_MAX 16
 
 struct fetch_file {
@@ -31,6 +30,8 @@ uint64_t fetch_bytes_here(const struct store *store, const char *repo,
 /* SL_ERR_ENV: a file cannot be had, or there is no room; names the file. The first failure stops
  * the other downloads. SL_ERR_STOPPED. */
 enum status fetch_all(const struct fetch_options *options, struct error *err);
+/* Whether an answer of this HTTP status may be another one soon. */
+bool fetch_is_passing(long http_status);
 /* What an answer of the hub that is no success means, as one sentence. */
 enum status fetch_refused(const char *what, long http_status, bool has_token, const char *repo,
                           const char *endpoint, struct error *err);

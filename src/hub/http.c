@@ -99,12 +99,7 @@ static bool is_header(struct str line, const char *name, struct str *value) {
     size_t length = strlen(name);
     if (line.len <= length || strncasecmp(line.data, name, length) != 0 || line.data[length] != ':')
         return false;
-    size_t from = length + 1, to = line.len;
-    while (from < to && (line.data[from] == ' ' || line.data[from] == '\t'))
-        from++;
-    while (to > from && strchr(" \t\r\n", line.data[to - 1]) != NULL)
-        to--;
-    *value = str_cut(line, from, to);
+    *value = str_trim(str_cut(line, length + 1, line.len));
     return true;
 }
 

@@ -50,12 +50,13 @@ static enum status ask(struct pull *pull, const char *url, struct error *err) {
     for (int tries = 1;; tries++) {
         http_get(http, &request, &answer);
         bool may_pass = answer.end == HTTP_BROKEN ||
-                        (answer.end == HTTP_DONE && (answer.status >= 500 || answer.status == 429));
+                        (answer.end == HTTP_DONE && fetch_is_passing(answer.status));
         if (!may_pass || tries == TRIES_MAX)
             break;
-        clock_sleep(answer.retry_after_seconds > 0 && answer.retry_after_seconds < 10
-                        ? answer.retry_after_seconds
-                        : 0.3 * tries);
+        double wait = answer.retry_after_seconds;
+        for (double end = clock_seconds() + (wait > 0 && wait < 10 ? wait : 0.3 * tries);
+             clock_seconds() < end && !options->should_stop();)
+            clock_sleep(0.05);
     }
     http_free(http);
     const char *repo = pull->name->repo;
@@ -109,8 +110,7 @@ static enum status check_room(const struct pull *pull, uint64_t missing, struct 
     char reason[128];
     char below[PATH_MAX];
     if (!store_blob(options->store, pull->name->repo, "", below))
-        return error_set(err, SL_ERR_ENV, "%s: its path in the cache is too long",
-                         pull->name->repo);
+        return store_too_long(pull->name->repo, err);
     TRY(store_make_folders(below, err));
     if (statvfs(options->store->folder, &drive) != 0)
         return error_set(err, SL_ERR_ENV, "%s: its free room cannot be told: %s",

@@ -29,10 +29,6 @@ static bool join(char path[PATH_MAX], const char *format, ...) {
     return length > 0 && length < PATH_MAX;
 }
 
-static enum status too_long(const char *repo, struct error *err) {
-    return error_set(err, SL_ERR_ENV, "%s: its path in the cache is too long", repo);
-}
-
 /* "org/name" as "org--name". */
 static void folder_name(const char *repo, char out[2 * SL_HUB_NAME_BYTES]) {
     const char *slash = strchr(repo, '/');
@@ -66,6 +62,10 @@ bool store_lock(const struct store *store, const char *repo, const char *key, ch
     char name[2 * SL_HUB_NAME_BYTES];
     folder_name(repo, name);
     return join(path, "%s/.locks/models--%s/%s.lock", store->folder, name, key);
+}
+
+enum status store_too_long(const char *repo, struct error *err) {
+    return error_set(err, SL_ERR_ENV, "%s: its path in the cache is too long", repo);
 }
 
 /* ---- finding */
@@ -214,7 +214,7 @@ enum status store_link(const struct store *store, const char *repo, const char *
     char path[PATH_MAX], target[PATH_MAX], folder[PATH_MAX], reason[128];
     if (!repo_path(store, repo, "/snapshots", folder) ||
         !join(path, "%s/%s/%s", folder, commit, file))
-        return too_long(repo, err);
+        return store_too_long(repo, err);
     struct buf up;
     buf_init(&up);
     buf_add(&up, STR("../../"));
@@ -225,7 +225,7 @@ enum status store_link(const struct store *store, const char *repo, const char *
     buf_release(&up);
     TRY(status);
     if (!is_short)
-        return too_long(repo, err);
+        return store_too_long(repo, err);
     TRY(store_make_folders(path, err));
     if (is_link_to(path, target))
         return SL_OK; /* and is never gone for a moment */
@@ -245,7 +245,7 @@ enum status store_put_ref(const struct store *store, const struct hub_name *name
         return SL_OK;
     snprintf(rest, sizeof rest, "/refs/%s", name->revision);
     if (!repo_path(store, name->repo, rest, path))
-        return too_long(name->repo, err);
+        return store_too_long(name->repo, err);
     return file_save(path, str_from(commit), err);
 }
 
@@ -355,7 +355,7 @@ enum status store_remove(const struct store *store, const char *repo, uint64_t *
     struct store_model model = {0};
     snprintf(model.repo, sizeof model.repo, "%s", repo);
     if (!repo_path(store, repo, "", path))
-        return too_long(repo, err);
+        return store_too_long(repo, err);
     if (!file_is_folder(path))
         return error_set(err, SL_ERR_INPUT, "%s is not in %s: `sluice list` shows what is", repo,
                          store->folder);

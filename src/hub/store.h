@@ -26,9 +26,10 @@ struct store {
 
 /* folder is CACHE. False: too long. */
 bool store_init(struct store *store, const char *folder);
-/* Paths of a repository; false: too long. */
+/* Paths of a repository; false: too long, which store_too_long says. */
 bool store_blob(const struct store *store, const char *repo, const char *key, char path[PATH_MAX]);
 bool store_lock(const struct store *store, const char *repo, const char *key, char path[PATH_MAX]);
+enum status store_too_long(const char *repo, struct error *err); /* SL_ERR_ENV */
 /* Where the model lies: the folder of a snapshot, or a GGUF file in one. False: it is not there, or
  * not all of it. */
 bool store_find(const struct store *store, const struct hub_name *name, char path[PATH_MAX]);

@@ -84,10 +84,6 @@ static void unlock(struct ring *ring) {
     must(pthread_mutex_unlock(&ring->lock) == 0);
 }
 
-static size_t align_up(size_t bytes) {
-    return (bytes + SL_IO_ALIGN - 1) / SL_IO_ALIGN * SL_IO_ALIGN;
-}
-
 /* Waiting is timed by the monotonic clock, so that a set clock cannot stretch it. */
 static void init_locks(struct ring *ring) {
     pthread_condattr_t attr;
@@ -135,9 +131,9 @@ enum status ring_new(const struct ring_options *options, struct ring **out, stru
     init_locks(ring);
     ring->method = options->method != NULL ? options->method : &ring_method_pool;
     ring->check = options->check;
-    ring->slab_bytes = align_up(options->slab_bytes);
-    ring->chunk_bytes =
-        options->chunk_bytes > 0 ? align_up(options->chunk_bytes) : RING_CHUNK_BYTES;
+    ring->slab_bytes = size_round_up(options->slab_bytes, SL_IO_ALIGN);
+    ring->chunk_bytes = options->chunk_bytes > 0 ? size_round_up(options->chunk_bytes, SL_IO_ALIGN)
+                                                 : RING_CHUNK_BYTES;
     enum status status = SL_OK;
     for (size_t i = 0; i < options->slab_count && status == SL_OK; i++) {
         status = slab_init(&ring->slabs[i], ring->slab_bytes, err);
@@ -278,13 +274,12 @@ static struct place *next_place(struct ring *ring) {
 static void cut_chunk(struct ring *ring, struct place *place, struct chunk *chunk) {
     const struct ring_read *read = &place->reads[place->next_read];
     size_t lead = (size_t)(read->offset % SL_IO_ALIGN);
-    size_t window = align_up(lead + read->bytes);
+    size_t window = size_round_up(lead + read->bytes, SL_IO_ALIGN);
     size_t cuts = (window + ring->chunk_bytes - 1) / ring->chunk_bytes;
-    size_t step = align_up((window + cuts - 1) / cuts);
+    size_t step = size_round_up((window + cuts - 1) / cuts, SL_IO_ALIGN);
     size_t from = place->next_byte;
-    size_t to = step < window - from ? from + step : window;
-    size_t wanted_from = from < lead ? lead : from;
-    size_t wanted_to = to < lead + read->bytes ? to : lead + read->bytes;
+    size_t to = from + size_min(step, window - from);
+    size_t wanted_from = size_max(from, lead), wanted_to = size_min(to, lead + read->bytes);
     must(wanted_from < wanted_to);
     place->next_byte = to;
     if (to == window) {

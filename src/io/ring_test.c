@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
+#include "io/ring_for_test.h"
 #include "io/ring_method.h"
 
 #include <errno.h>
@@ -463,20 +464,6 @@ static void ring_fails_a_submission_without_memory(void **state) {
     ring_free(ring);
 }
 
-/* A method that reads nothing: a disk that hangs. */
-static enum status stuck_start(struct ring *ring, size_t depth, void **method_state,
-                               struct error *err) {
-    (void)ring;
-    (void)depth;
-    (void)err;
-    *method_state = NULL;
-    return SL_OK;
-}
-static void stuck_stop(void *method_state) {
-    (void)method_state;
-}
-static const struct ring_method stuck = {.name = "stuck", .start = stuck_start, .stop = stuck_stop};
-
 static int times_asked;
 static bool stop_at_third(void) {
     return ++times_asked == 3;
@@ -484,7 +471,8 @@ static bool stop_at_third(void) {
 
 static void ring_wait_stops_when_told(void **state) {
     (void)state;
-    struct ring_options options = {.method = &stuck, .slab_bytes = SLAB_BYTES, .slab_count = 2};
+    struct ring_options options = {
+        .method = &ring_method_stuck, .slab_bytes = SLAB_BYTES, .slab_count = 2};
     struct ring *ring = NULL;
     struct error err = {0};
     assert_int_equal(ring_new(&options, &ring, &err), SL_OK);

@@ -17,21 +17,21 @@ static size_t huge_bytes(size_t rounded) {
 }
 
 size_t slab_touched_bytes(size_t bytes, size_t used) {
-    size_t huge = huge_bytes(bytes + (SL_IO_ALIGN - bytes % SL_IO_ALIGN) % SL_IO_ALIGN);
+    size_t huge = huge_bytes(size_round_up(bytes, SL_IO_ALIGN));
     must(used <= bytes);
-    return used < huge ? used + (SL_SLAB_ALIGN - used % SL_SLAB_ALIGN) % SL_SLAB_ALIGN : used;
+    return used < huge ? size_round_up(used, SL_SLAB_ALIGN) : used;
 }
 
 enum status slab_init(struct slab *slab, size_t bytes, struct error *err) {
     struct slab made = {0};
-    size_t rounded, room;
+    size_t room;
     if (bytes == 0) {
         *slab = made;
         return SL_OK;
     }
-    if (!size_add(bytes, SL_IO_ALIGN - 1, &rounded) || !size_add(bytes, 2 * SL_SLAB_ALIGN, &room))
+    if (!size_add(bytes, 2 * SL_SLAB_ALIGN, &room))
         return error_memory(err, bytes, "a slab");
-    rounded -= rounded % SL_IO_ALIGN;
+    size_t rounded = size_round_up(bytes, SL_IO_ALIGN);
     room = rounded + SL_SLAB_ALIGN;
     void *mapped = MAP_FAILED;
     if (!fault_hit(SL_FAULT_ALLOC))
@@ -40,7 +40,7 @@ enum status slab_init(struct slab *slab, size_t bytes, struct error *err) {
         return error_memory(err, rounded, "a slab");
     /* What lies before and behind the aligned part goes back at once. Where the kernel cannot split
      * the mapping (its limit of mappings is reached) the rest stays: address space, not memory. */
-    size_t before = (SL_SLAB_ALIGN - (uintptr_t)mapped % SL_SLAB_ALIGN) % SL_SLAB_ALIGN;
+    size_t before = size_round_up((uintptr_t)mapped, SL_SLAB_ALIGN) - (uintptr_t)mapped;
     size_t behind = room - before - rounded;
     made.data = (uint8_t *)mapped + before;
     made.bytes = rounded;

@@ -49,41 +49,6 @@ static void rename_for_gguf(struct tiny_tensor *tensor, const struct family *fam
         }
 }
 
-/* The GGUF file of the same model; its tensors are renamed. */
-static void write_gguf(struct tiny *tiny, const struct family *family) {
-    static const struct {
-        const char *member;
-        double number;
-        bool is_real;
-    } members[] = {{"block_count", TINY_LAYERS, false},
-                   {"embedding_length", TINY_HIDDEN, false},
-                   {"attention.head_count", TINY_HEADS, false},
-                   {"attention.head_count_kv", TINY_KV_HEADS, false},
-                   {"attention.key_length", TINY_HEAD_DIM, false},
-                   {"attention.value_length", TINY_HEAD_DIM, false},
-                   {"feed_forward_length", TINY_INNER, false},
-                   {"context_length", 64, false},
-                   {"attention.layer_norm_rms_epsilon", 1e-5, true}};
-    enum { MEMBERS = sizeof members / sizeof members[0] };
-    struct tiny_key keys[MEMBERS + 5] = {{"general.architecture", family->gguf_type, 0, false}};
-    char names[MEMBERS + 4][64];
-    size_t count = 1;
-    for (size_t i = 0; i < MEMBERS + 4; i++) {
-        const struct tiny_key *own = i < MEMBERS ? NULL : &family->keys[i - MEMBERS];
-        if (own != NULL && own->name == NULL)
-            continue;
-        snprintf(names[i], sizeof names[i], "%s.%s", family->gguf_type,
-                 own == NULL ? members[i].member : own->name);
-        keys[count] = own != NULL
-                          ? *own
-                          : (struct tiny_key){NULL, NULL, members[i].number, members[i].is_real};
-        keys[count++].name = names[i];
-    }
-    for (size_t i = 0; i < tiny->count; i++)
-        rename_for_gguf(&tiny->tensors[i], family);
-    tiny_write_gguf(tiny, "tiny.gguf", keys, count);
-}
-
 /* The program against the formulas. */
 static void check(const struct family *family) {
     struct tiny tiny;
@@ -91,7 +56,10 @@ static void check(const struct family *family) {
     family_check_folder(&tiny, family, right);
     if (family->gguf_type != NULL) {
         char path[160];
-        write_gguf(&tiny, family);
+        for (size_t i = 0; i < tiny.count; i++)
+            rename_for_gguf(&tiny.tensors[i], family);
+        tiny_write_gguf_of(&tiny, family->gguf_type, family->keys,
+                           sizeof family->keys / sizeof family->keys[0]);
         tiny_path(&tiny, "tiny.gguf", path, sizeof path);
         family_compare(path, family, right);
     }

@@ -88,28 +88,6 @@ static void rename_for_gguf(struct tiny *tiny) {
     }
 }
 
-static void write_gguf(struct tiny *tiny, const char *type) {
-    char names[8][64];
-    static const struct {
-        const char *member;
-        double number;
-        bool is_real;
-    } members[] = {{"block_count", TINY_LAYERS, false},
-                   {"embedding_length", TINY_HIDDEN, false},
-                   {"attention.head_count", TINY_HEADS, false},
-                   {"attention.head_count_kv", TINY_KV_HEADS, false},
-                   {"attention.key_length", TINY_HEAD_DIM, false},
-                   {"feed_forward_length", TINY_INNER, false},
-                   {"context_length", 64, false},
-                   {"attention.layer_norm_rms_epsilon", 1e-5, true}};
-    struct tiny_key keys[9] = {{"general.architecture", type, 0, false}};
-    for (size_t i = 0; i < 8; i++) {
-        snprintf(names[i], sizeof names[i], "%s.%s", type, members[i].member);
-        keys[i + 1] = (struct tiny_key){names[i], NULL, members[i].number, members[i].is_real};
-    }
-    tiny_write_gguf(tiny, "tiny.gguf", keys, 9);
-}
-
 static void add_qkv_biases(struct tiny *tiny) {
     for (unsigned layer = 0; layer < TINY_LAYERS; layer++) {
         char name[80];
@@ -161,7 +139,7 @@ static void a_gguf_file_answers_as_the_folder_it_came_from(void **state) {
                 permute(
                     tiny_find(&tiny, layer == 0 ? "blk.0.attn_k.weight" : "blk.1.attn_k.weight"));
             }
-        write_gguf(&tiny, rows[i].type);
+        tiny_write_gguf_of(&tiny, rows[i].type, NULL, 0);
         char path[160];
         tiny_path(&tiny, "tiny.gguf", path, sizeof path);
         model = tiny_open(path);
@@ -175,7 +153,7 @@ static void a_gguf_file_answers_as_the_folder_it_came_from(void **state) {
         /* The rows matter: another order gives other logits. */
         if (rows[i].is_permuted) {
             permute(tiny_find(&tiny, "blk.0.attn_q.weight"));
-            write_gguf(&tiny, rows[i].type);
+            tiny_write_gguf_of(&tiny, rows[i].type, NULL, 0);
             model = tiny_open(path);
             tiny_logits(model, ids, 5, file[4]);
             model_close(model);

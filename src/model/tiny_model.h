@@ -172,6 +172,35 @@ static inline void tiny_write_gguf(const struct tiny *tiny, const char *name,
 #define TINY_INNER 12
 #define TINY_LAYERS 2
 
+/* The file tiny.gguf of such a model: its sizes, and more keys, whose names lack the type (NULL:
+ * none here). */
+static inline void tiny_write_gguf_of(const struct tiny *tiny, const char *type,
+                                      const struct tiny_key *more, size_t more_count) {
+    static const struct tiny_key sizes[] = {{"block_count", NULL, TINY_LAYERS, false},
+                                            {"embedding_length", NULL, TINY_HIDDEN, false},
+                                            {"attention.head_count", NULL, TINY_HEADS, false},
+                                            {"attention.head_count_kv", NULL, TINY_KV_HEADS, false},
+                                            {"attention.key_length", NULL, TINY_HEAD_DIM, false},
+                                            {"attention.value_length", NULL, TINY_HEAD_DIM, false},
+                                            {"feed_forward_length", NULL, TINY_INNER, false},
+                                            {"context_length", NULL, 64, false},
+                                            {"attention.layer_norm_rms_epsilon", NULL, 1e-5, true}};
+    enum { SIZES = sizeof sizes / sizeof sizes[0], KEYS = SIZES + 4 };
+    struct tiny_key keys[1 + KEYS] = {{"general.architecture", type, 0, false}};
+    char names[KEYS][64];
+    size_t count = 1;
+    assert_true(more_count <= KEYS - SIZES);
+    for (size_t i = 0; i < SIZES + more_count; i++) {
+        const struct tiny_key *key = i < SIZES ? &sizes[i] : &more[i - SIZES];
+        if (key->name == NULL)
+            continue;
+        snprintf(names[i], sizeof names[i], "%s.%s", type, key->name);
+        keys[count] = *key;
+        keys[count++].name = names[i];
+    }
+    tiny_write_gguf(tiny, "tiny.gguf", keys, count);
+}
+
 static const char tiny_config_text[] =
     "{\"model_type\":\"%s\",\"num_hidden_layers\":2,\"hidden_size\":8,\"num_attention_heads\":2,"
     "\"num_key_value_heads\":1,\"head_dim\":4,\"intermediate_size\":12,\"vocab_size\":12,"

@@ -45,7 +45,7 @@ uint64_t choice_least(const struct memory *memory, const struct settings *settin
             if (slabs == 0 ? !may_stay : !may_stream)
                 continue;
             uint64_t total = least_total(memory, settings, &memory->ways[i], slabs);
-            least = total < least ? total : least;
+            least = size_min(least, total);
         }
     }
     return least;
@@ -84,7 +84,7 @@ static uint64_t pages_of_places(const struct memory *memory, size_t batch) {
     uint64_t average = (memory->rows->pages + count - 1) / count;
     uint64_t all_long = batch * memory->longest_pages;
     uint64_t most = batch * (average + average / 4 + 1) + memory->longest_pages;
-    return all_long < most ? all_long : most;
+    return size_min(all_long, most);
 }
 
 /* Memory that a batch of average rows leaves goes to pages, and a few more places let short rows
@@ -101,10 +101,8 @@ static bool fill_pages(const struct memory *memory, const struct settings *setti
     extra += memory->state_bytes * (load.state_count - choice->load.state_count);
     if (fixed >= usable || extra > (usable - fixed) / PLACES_SHARE)
         return false;
-    uint64_t pages = (usable - fixed) / memory_page_cost(memory);
-    pages = pages < memory->rows->pages ? pages : memory->rows->pages;
-    uint64_t most = pages_of_places(memory, batch);
-    pages = pages < most ? pages : most;
+    uint64_t most = size_min(memory->rows->pages, pages_of_places(memory, batch));
+    uint64_t pages = size_min((usable - fixed) / memory_page_cost(memory), most);
     if (pages < memory->longest_pages)
         return false;
     memory_set_pages(memory, pages, &load);

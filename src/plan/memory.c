@@ -6,6 +6,7 @@
  * models of the tests (x86-64, glibc). */
 #include "plan/memory.h"
 
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "plan/pins.h"
 #include "weights/checks.h"
@@ -38,10 +39,6 @@
 /* Of the text of a row that is scored, for each token: its choices are kept for the result. */
 #define SCORED_TEXT_BYTES 8u
 
-static uint64_t round_up(uint64_t value, uint64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
-
 /* The layouts for block sizes from the least that holds a row to the most, each made and dropped.
  */
 static enum status find_ways(struct memory *memory, const struct layout_item *items, size_t count,
@@ -58,12 +55,12 @@ static enum status find_ways(struct memory *memory, const struct layout_item *it
         TRY(status);
         struct memory_way way = {
             .block_bytes_max = bytes,
-            .slab_bytes_max = round_up(layout.slab_bytes_max, SL_IO_ALIGN),
+            .slab_bytes_max = size_round_up(layout.slab_bytes_max, SL_IO_ALIGN),
             .slab_bytes_sum = layout.slab_bytes_sum,
-            .layout_bytes = round_up(layout.block_count * sizeof *layout.blocks +
-                                         layout.piece_count * sizeof *layout.pieces +
-                                         layout.read_count * sizeof *layout.reads,
-                                     SL_IO_ALIGN),
+            .layout_bytes = size_round_up(layout.block_count * sizeof *layout.blocks +
+                                              layout.piece_count * sizeof *layout.pieces +
+                                              layout.read_count * sizeof *layout.reads,
+                                          SL_IO_ALIGN),
             .read_bytes = layout.read_bytes,
             .block_count = layout.block_count,
         };
@@ -147,10 +144,10 @@ void memory_set_rows(struct memory *memory, const struct plan_rows *rows) {
     if (memory->has_logprobs)
         line += LINE_LOGPROB_BYTES * (uint64_t)(memory->logprobs + 1);
     memory->rows = rows;
-    memory->longest_pages = kv_pages_for(rows->longest > 0 ? rows->longest : 1);
+    memory->longest_pages = kv_pages_for(size_max(rows->longest, 1));
     memory->expected_pages = rows->pages;
-    size_t lines = rows->lines > rows->count ? rows->lines : rows->count;
-    memory->base_bytes = memory->process_bytes + ALLOWANCE_LINE * lines +
+    memory->base_bytes = memory->process_bytes +
+                         ALLOWANCE_LINE * size_max(rows->lines, rows->count) +
                          line * rows->longest_answer + rows->load_bytes;
 }
 
@@ -161,7 +158,7 @@ void memory_expect(struct memory *memory, double share) {
     uint64_t fewer = (uint64_t)((1 - share) * (double)rows->answer_tokens / SL_PAGE_TOKENS);
     uint64_t least = (rows->prompt_tokens - rows->shared_tokens) / SL_PAGE_TOKENS + rows->count;
     fewer += shared;
-    least = least < rows->pages ? least : rows->pages;
+    least = size_min(least, rows->pages);
     memory->expected_pages = rows->pages > least + fewer ? rows->pages - fewer : least;
 }
 
@@ -228,7 +225,7 @@ uint64_t memory_still(const struct memory *memory, const struct memory_way *way,
 
 /* Pages go out from the first on. */
 static uint64_t touched_pages(uint64_t page_bytes, size_t made, size_t used) {
-    return slab_touched_bytes(page_bytes * made, page_bytes * (used < made ? used : made));
+    return slab_touched_bytes(page_bytes * made, page_bytes * size_min(used, made));
 }
 
 uint64_t memory_touched(const struct memory *memory, uint64_t still_bytes,
@@ -248,14 +245,10 @@ uint64_t memory_touched(const struct memory *memory, uint64_t still_bytes,
 
 uint64_t memory_pages(const struct memory *memory, size_t batch) {
     const struct plan_rows *rows = memory->rows;
-    uint64_t count = rows->count > 0 ? rows->count : 1;
+    uint64_t count = size_max(rows->count, 1);
     double share = batch < count ? (double)batch / (double)count : 1;
     uint64_t pages = (uint64_t)ceil(share * (double)memory->expected_pages);
-    return pages > memory->longest_pages ? pages : memory->longest_pages;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
+    return size_max(pages, memory->longest_pages);
 }
 
 /* One for each row that is in; and of forks, each with rows that come one after the other, few are
@@ -275,14 +268,14 @@ void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory
     const struct plan_rows *rows = memory->rows;
     uint64_t aside = sched_pages_set_aside(load->pass_tokens);
     uint64_t longest = memory->longest_pages;
-    uint64_t windows = smaller(longest, kv_window_pages(memory->window));
-    uint64_t least = windows + smaller(aside, longest - windows);
+    uint64_t windows = size_min(longest, kv_window_pages(memory->window));
+    uint64_t least = windows + size_min(aside, longest - windows);
     if (pages >= rows->pages)
         windows = rows->window_pages;
     else
         windows = (uint64_t)ceil((double)rows->window_pages / (double)rows->pages * (double)pages);
-    uint64_t count = windows + smaller(aside, pages > windows ? pages - windows : 0);
-    load->window_page_count = (size_t)(count > least ? count : least);
+    uint64_t count = windows + size_min(aside, pages > windows ? pages - windows : 0);
+    load->window_page_count = size_max(count, least);
 }
 
 uint64_t memory_page_cost(const struct memory *memory) {

@@ -47,6 +47,8 @@ enum dtype {
     DTYPE_U32,
     DTYPE_COUNT,
 };
+/* Something for each MLX format. */
+#define SL_EACH_MLX_BITS(DO) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8)
 
 struct dtype_info {
     const char *name;        /* as show prints it: "bf16", "q4_1" */

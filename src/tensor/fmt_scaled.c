@@ -115,13 +115,7 @@ static inline void decode_mlx(const struct view *view, size_t bits, size_t row, 
                                float *dst) {                                                       \
         decode_mlx(view, BITS, row, first, count, dst);                                            \
     }
-DECODE_MLX(2)
-DECODE_MLX(3)
-DECODE_MLX(4)
-DECODE_MLX(5)
-DECODE_MLX(6)
-DECODE_MLX(7)
-DECODE_MLX(8)
+SL_EACH_MLX_BITS(DECODE_MLX)
 
 static const float e2m1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};

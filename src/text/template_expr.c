@@ -301,16 +301,11 @@ static enum status parse_unary(struct parser *parser, bool has_filters, struct n
     return SL_OK;
 }
 
-static bool at_tuple_end(const struct parser *parser, const char *end) {
-    return parser->token.kind == TOKEN_VARIABLE_END || parser->token.kind == TOKEN_BLOCK_END ||
-           parse_at(parser, OP_RPAREN) || (end != NULL && parse_at_name(parser, end));
-}
-
 enum status expr_tuple(struct parser *parser, bool has_choice, const char *end, struct node **out) {
     struct node *first = NULL, **last = &first;
     uint32_t line = parser->token.line, count = 0;
     bool is_tuple = false;
-    while (!at_tuple_end(parser, end)) {
+    while (!parse_at_tuple_end(parser, end)) {
         TRY(parse_enter(parser));
         TRY(has_choice ? expr_parse(parser, last) : parse_or(parser, last));
         parse_leave(parser);

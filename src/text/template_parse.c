@@ -68,6 +68,11 @@ bool parse_at_name(const struct parser *parser, const char *name) {
     return parser->token.kind == TOKEN_NAME && str_is(parser->token.text, name);
 }
 
+bool parse_at_tuple_end(const struct parser *parser, const char *end) {
+    return parser->token.kind == TOKEN_VARIABLE_END || parser->token.kind == TOKEN_BLOCK_END ||
+           parse_at(parser, OP_RPAREN) || (end != NULL && parse_at_name(parser, end));
+}
+
 enum status parse_skip(struct parser *parser, enum operator op, bool *was_there) {
     *was_there = parse_at(parser, op);
     return *was_there ? parse_advance(parser) : SL_OK;

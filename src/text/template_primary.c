@@ -266,11 +266,6 @@ enum status expr_args(struct parser *parser, struct node_args **out) {
     return parse_advance(parser);
 }
 
-static bool at_tuple_end(const struct parser *parser, const char *end) {
-    return parser->token.kind == TOKEN_VARIABLE_END || parser->token.kind == TOKEN_BLOCK_END ||
-           parse_at(parser, OP_RPAREN) || (end != NULL && parse_at_name(parser, end));
-}
-
 static enum status target_item(struct parser *parser, bool allows_space, struct node **out);
 
 /* Targets separated by commas, one or a tuple. */
@@ -279,7 +274,7 @@ static enum status target_tuple(struct parser *parser, const char *end, bool all
     struct node *first = NULL, **last = &first;
     uint32_t line = parser->token.line, count = 0;
     bool is_tuple = false;
-    while (!at_tuple_end(parser, end) && !parse_at(parser, OP_ASSIGN)) {
+    while (!parse_at_tuple_end(parser, end) && !parse_at(parser, OP_ASSIGN)) {
         TRY(target_item(parser, allows_space, last));
         last = &(*last)->next;
         count++;

@@ -239,6 +239,9 @@ enum status parse_advance(struct parser *parser);
 enum status parse_look(struct parser *parser, struct token *out); /* the token after this one */
 bool parse_at(const struct parser *parser, enum operator op);
 bool parse_at_name(const struct parser *parser, const char *name);
+/* At what no tuple goes on behind: the end of a tag, a parenthesis, the name `end` (may be NULL).
+ */
+bool parse_at_tuple_end(const struct parser *parser, const char *end);
 enum status parse_skip(struct parser *parser, enum operator op, bool *was_there);
 enum status parse_skip_name(struct parser *parser, const char *name, bool *was_there);
 enum status parse_expect(struct parser *parser, enum operator op, const char *spelling);

@@ -43,8 +43,7 @@ struct maker {
 };
 
 uint64_t layout_unit_rows(const struct layout_item *item) {
-    uint64_t unit = item->unit_rows > 0 ? item->unit_rows : 1;
-    return unit < item->matrix.rows ? unit : item->matrix.rows;
+    return size_min(size_max(item->unit_rows, 1), item->matrix.rows);
 }
 
 /* Units of so many rows; the last one may have fewer. */
@@ -54,14 +53,6 @@ static uint64_t units_of(const struct layout_item *item, uint64_t rows) {
 
 static const struct tensor *numbers_of(const struct layout_item *item) {
     return item->matrix.parts[MATRIX_NUMBERS].tensor;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-static uint64_t align_up(uint64_t bytes) {
-    return (bytes + SL_IO_ALIGN - 1) / SL_IO_ALIGN * SL_IO_ALIGN;
 }
 
 /* Reads of sorted ranges. */
@@ -83,7 +74,7 @@ static void merge_next(const struct range *ranges, size_t count, size_t *first,
 }
 
 static uint64_t window_bytes(const struct range *merged) {
-    return align_up(merged->offset % SL_IO_ALIGN + merged->bytes);
+    return size_round_up(merged->offset % SL_IO_ALIGN + merged->bytes, SL_IO_ALIGN);
 }
 
 /* Memory that a block of these ranges needs. */
@@ -140,7 +131,7 @@ static uint64_t row_room(const struct layout_item *item) {
                           item->matrix.parts[part].row_bytes % SL_IO_ALIGN == 0;
         if (unit > 1 && item->matrix.parts[part].group_rows > 1)
             range.bytes += item->matrix.parts[part].row_bytes;
-        sum += is_aligned ? range.bytes : align_up(SL_IO_ALIGN - 1 + range.bytes);
+        sum += is_aligned ? range.bytes : size_round_up(SL_IO_ALIGN - 1 + range.bytes, SL_IO_ALIGN);
         sum += part > 0 ? SL_READ_GAP_BYTES : 0;
         insert(ranges, &count, &range);
     }
@@ -190,13 +181,13 @@ static uint64_t rows_within(struct maker *maker, uint64_t left, uint64_t limit) 
     uint64_t low = 0, high = units_of(item, left);
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
-        set_rows(maker, smaller(middle * unit, left));
+        set_rows(maker, size_min(middle * unit, left));
         if (ranges_bytes(maker->ranges, maker->range_count) <= limit)
             low = middle;
         else
             high = middle - 1;
     }
-    return smaller(low * unit, left);
+    return size_min(low * unit, left);
 }
 
 /* How many of the `left` rows join the block, whose fair share of memory is `share`. Scraps, parts
@@ -205,11 +196,11 @@ static uint64_t rows_to_take(struct maker *maker, uint64_t left, uint64_t share)
     const struct layout_item *item = &maker->items[maker->item];
     uint64_t scrap = share / 8;
     uint64_t unit_bytes = set_rows(maker, left) / units_of(item, left);
-    uint64_t limit = smaller(share + unit_bytes, maker->bytes_max);
+    uint64_t limit = size_min(share + unit_bytes, maker->bytes_max);
     uint64_t rows = rows_within(maker, left, limit);
     bool is_first = maker->range_count == item->matrix.part_count;
     if (rows == 0 && is_first)
-        rows = smaller(layout_unit_rows(item), left); /* fits: layout_init has seen to it */
+        rows = size_min(layout_unit_rows(item), left); /* fits: layout_init has seen to it */
     if (rows == left)
         return rows;
     if (units_of(item, left - rows) * unit_bytes < scrap &&

@@ -3,6 +3,7 @@
 #include "weights/provider.h"
 
 #include "base/fault.h"
+#include "io/ring_for_test.h"
 #include "io/ring_method.h"
 #include "weights/matrix_for_test.h"
 
@@ -248,20 +249,6 @@ static void providers_tell_of_failed_reads(void **state) {
         }
 }
 
-/* A method that reads nothing: a disk that hangs. */
-static enum status stuck_start(struct ring *ring, size_t depth, void **method_state,
-                               struct error *err) {
-    (void)ring;
-    (void)depth;
-    (void)err;
-    *method_state = NULL;
-    return SL_OK;
-}
-static void stuck_stop(void *method_state) {
-    (void)method_state;
-}
-static const struct ring_method stuck = {.name = "stuck", .start = stuck_start, .stop = stuck_stop};
-
 static bool stop_now(void) {
     return true;
 }
@@ -271,7 +258,7 @@ static void providers_stop_while_waiting(void **state) {
     provider_new *news[] = {provider_stream_new, provider_resident_new};
     for (size_t n = 0; n < 2; n++) {
         struct provider_options options = {
-            .method = &stuck, .slab_count = 2, .should_stop = stop_now};
+            .method = &ring_method_stuck, .slab_count = 2, .should_stop = stop_now};
         struct provider *provider = NULL;
         struct lease lease;
         struct error err = {0};

@@ -2,6 +2,7 @@
  * they see and in which batches, queries out of their lanes and outputs back into them. */
 #include "backend/cpu/attend.h"
 
+#include "base/mem.h"
 #include "base/num.h"
 
 /* Where the parts of a key/value head lie in a page. */
@@ -156,7 +157,7 @@ void attend_tokens(attend_batch *batch, const struct cpu_attention *task, struct
     struct attend attend; /* most of it is room */
     attend.task = task;
     find_head(&attend, heads.kv_head);
-    attend.out_stride = (kv->value_dim + SL_LANES - 1) / SL_LANES * SL_LANES;
+    attend.out_stride = size_round_up(kv->value_dim, SL_LANES);
     attend.width = width_of(kv->head_dim, attend.out_stride);
     attend.out = scratch;
     attend.queries = scratch + attend.width * attend.out_stride;

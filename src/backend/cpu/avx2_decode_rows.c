@@ -126,13 +126,7 @@ AVX2_INLINE void decode_mlx(const struct view *view, int bits, size_t row, size_
                                        size_t count, float *dst) {                                 \
         decode_mlx(view, BITS, row, first, count, dst);                                            \
     }
-DECODE_MLX(2)
-DECODE_MLX(3)
-DECODE_MLX(4)
-DECODE_MLX(5)
-DECODE_MLX(6)
-DECODE_MLX(7)
-DECODE_MLX(8)
+SL_EACH_MLX_BITS(DECODE_MLX)
 
 /* Eight codes of E2M1, one in each byte: magnitudes by table, then the sign. */
 AVX2_INLINE __m256 e2m1_to_float(__m128i codes) {

@@ -237,12 +237,6 @@ BF16_INLINE void decode_mlx(const struct bf16_row *row, const uint8_t *from, int
     BF16 void bf16_mlx_##BITS(const struct bf16_row *row, const uint8_t *from) {                   \
         decode_mlx(row, from, BITS);                                                               \
     }
-DECODE_MLX(2)
-DECODE_MLX(3)
-DECODE_MLX(4)
-DECODE_MLX(5)
-DECODE_MLX(6)
-DECODE_MLX(7)
-DECODE_MLX(8)
+SL_EACH_MLX_BITS(DECODE_MLX)
 
 #endif

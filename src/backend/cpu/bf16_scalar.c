@@ -3,6 +3,7 @@
  * with it: activations are rounded here, one by one, wherever they are needed. */
 #include "backend/cpu/kernels.h"
 
+#include "base/mem.h"
 #include "base/num.h"
 
 #define LEAST_NORMAL 0x1p-126f
@@ -75,7 +76,7 @@ static void amx_scalar(const struct cpu_product *task, size_t first, size_t coun
         for (size_t column = 0; column < w->columns; column += SL_CHAIN) {
             size_t len = w->columns - column < SL_CHAIN ? w->columns - column : SL_CHAIN;
             load_row(w, row, column, len, scratch);
-            for (size_t k = len; k < (len + step - 1) / step * step; k++)
+            for (size_t k = len; k < size_round_up(len, step); k++)
                 scratch[k] = 0.0f;
             for (size_t token = 0; token < task->x->tokens; token++) {
                 float *y = act_at(task->y, task->first_row + row, token);

@@ -189,24 +189,6 @@ static void roundings_and_flushes_are_those_promised(void **test) {
     }
 }
 
-/* Token t of `all` in passes of other sizes and company has the same bits. */
-static void compare_in_company(struct backend *backend, const struct view *w, const struct act *x,
-                               const struct act *all, uint64_t *state) {
-    for (size_t count = 1; count <= 70; count += count < 8 ? 1 : 9) {
-        struct act some = parity_act(x->features, count, state);
-        struct act y = parity_act(all->features, count, state);
-        parity_fill(&some, parity_special, state);
-        size_t token = parity_below(state, x->tokens), lane = parity_below(state, count);
-        for (size_t k = 0; k < x->features; k++)
-            *act_at(&some, k, lane) = *act_at(x, k, token);
-        backend->ops->product(backend, w, &some, &y, 0);
-        for (size_t row = 0; row < w->rows; row++)
-            assert_true(parity_same(*act_at(&y, row, lane), *act_at(all, row, token)));
-        act_release(&some);
-        act_release(&y);
-    }
-}
-
 static void compare_in_pieces(const char *kernels, size_t threads, const struct view *w,
                               const struct act *x, const struct act *all, uint64_t *state) {
     struct backend *team = parity_backend_of(kernels, NULL, threads);
@@ -231,7 +213,7 @@ static void nothing_else_matters(const char *kernels) {
         struct act x = parity_act(512, 37, &state), all = parity_act(150, 37, &state);
         struct backend *one = parity_backend_of(kernels, NULL, 1);
         one->ops->product(one, &w, &x, &all, 0);
-        compare_in_company(one, &w, &x, &all, &state);
+        parity_in_company(one, &w, &x, &all, &state);
         parity_backend_free(one);
         for (size_t threads = 2; threads <= 5; threads += 3)
             compare_in_pieces(kernels, threads, &w, &x, &all, &state);

@@ -270,4 +270,23 @@ static inline void parity_product(enum dtype dtype, bool is_special, size_t rows
     parity_weights_free(&w);
 }
 
+/* A token of `all` has the same bits in passes of other sizes, whatever its company and the lanes
+ * past the last token hold. */
+static inline void parity_in_company(struct backend *backend, const struct view *w,
+                                     const struct act *x, const struct act *all, uint64_t *state) {
+    for (size_t count = 1; count <= 70; count += count < 20 ? 1 : 9) {
+        struct act some = parity_act(x->features, count, state);
+        struct act y = parity_act(all->features, count, state);
+        parity_fill(&some, parity_special, state);
+        size_t token = parity_below(state, x->tokens), lane = parity_below(state, count);
+        for (size_t k = 0; k < x->features; k++)
+            *act_at(&some, k, lane) = *act_at(x, k, token);
+        backend->ops->product(backend, w, &some, &y, 0);
+        for (size_t row = 0; row < w->rows; row++)
+            assert_true(parity_same(*act_at(&y, row, lane), *act_at(all, row, token)));
+        act_release(&some);
+        act_release(&y);
+    }
+}
+
 #endif

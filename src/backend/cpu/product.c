@@ -2,6 +2,7 @@
  * all tokens of the pass, so how rows are cut and who computes them cannot change a bit. */
 #include "backend/cpu/few.h"
 #include "base/cpu.h"
+#include "base/mem.h"
 
 #define ITEM_ROWS_LARGEST ((size_t)192)
 /* Pairs of features that are packed at once, and how many such items one thread does alone. */
@@ -47,7 +48,7 @@ static size_t rows_of_item(size_t rows, size_t most, size_t step, size_t threads
            first = (rows + most * threads - 1) / (most * threads);
     for (size_t rounds = first; threads > 1 && rounds < first + 16; rounds++) {
         size_t share = (rows + rounds * threads - 1) / (rounds * threads);
-        size_t item = (share + step - 1) / step * step;
+        size_t item = size_round_up(share, step);
         size_t items = (rows + item - 1) / item, cost = (items + threads - 1) / threads;
         cost = cost * (item + 2) + item / 4;
         if (cost < least_cost && item <= most) {

@@ -164,25 +164,6 @@ static void product_is_near_the_sum_in_double(void **test) {
     parity_backend_free(backend);
 }
 
-/* Token t of `all` as token 0 of a pass of `count` tokens has the same bits, whatever the others
- * and the lanes past the last one hold. */
-static void compare_in_company(struct backend *backend, const struct view *w, const struct act *x,
-                               const struct act *all, uint64_t *state) {
-    for (size_t count = 1; count <= 34; count += count < 20 ? 1 : 7) {
-        struct act some = parity_act(x->features, count, state);
-        struct act y = parity_act(all->features, count, state);
-        parity_fill(&some, parity_special, state);
-        size_t token = parity_below(state, x->tokens), lane = parity_below(state, count);
-        for (size_t k = 0; k < x->features; k++)
-            *act_at(&some, k, lane) = *act_at(x, k, token);
-        backend->ops->product(backend, w, &some, &y, 0);
-        for (size_t row = 0; row < w->rows; row++)
-            assert_true(parity_same(*act_at(&y, row, lane), *act_at(all, row, token)));
-        act_release(&some);
-        act_release(&y);
-    }
-}
-
 static void bits_do_not_depend_on_other_tokens(void **test) {
     (void)test;
     uint64_t state = 6;
@@ -193,7 +174,7 @@ static void bits_do_not_depend_on_other_tokens(void **test) {
         struct view w = parity_weights(dtype, 29, 512, false, &state);
         struct act x = parity_act(512, 37, &state), all = parity_act(29, 37, &state);
         backend->ops->product(backend, &w, &x, &all, 0);
-        compare_in_company(backend, &w, &x, &all, &state);
+        parity_in_company(backend, &w, &x, &all, &state);
         act_release(&x);
         act_release(&all);
         parity_weights_free(&w);
