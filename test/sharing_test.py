@@ -97,6 +97,16 @@ class Sharing(Suite):
         equal(bytes_of[0] - bytes_of[1], plan["state_bytes_per_row"])
         true(plan["state_bytes_per_row"] > 4 * 8 * 128 * 128 * 4, plan["state_bytes_per_row"])
 
+    def check_a_run_with_states_teaches_what_it_took(self):
+        """The states of 24 rows are most of the memory; the next plan is made with how the peak compared with the sum."""
+        self.own_memory_only()
+        model = self.small(RECURRENT[1], layers=8, **{"delta-keys": 4, "delta-values": 8, "delta-dim": 128})
+        rows, home = self.rows(self.alike(new=30)), {"SLUICE_HOME": str(self.folder())}
+        room = ("--memory", "1G", "--batch", ROWS, "--ignore-eos")
+        equal(self.run(model, rows, *room, env=home).code, 0)
+        plan = json.loads(self.command("plan", model, rows, "--json", *room, env=home).out)
+        true(plan["memory_ratio"] != 1 and 0.97 <= plan["memory_ratio"] <= 1.03, plan["memory_ratio"])
+
     def check_a_job_that_was_killed_goes_on_with_shared_pages(self):
         for family in ("llama", RECURRENT[1]):
             self.killed(self.small(family, layers=6, hidden=128), self.rows(self.alike(new=60)), self.folder() / "out.jsonl")
