@@ -218,19 +218,6 @@ static void copy_state(struct prefix *prefix, struct seq *seq, uint32_t block) {
     own->count = 1;
 }
 
-/* Of the states that are kept along the row's chain the beginning is lost after the end: what comes
- * behind a common head, each time something else, so drives out its like and not the head. */
-static void touch_states(const struct prefix *prefix, const struct seq *seq) {
-    const struct seq_pages *pages = &seq->pages[prefix->home];
-    for (size_t i = seq->chain.count; i-- > pages->first;) {
-        uint32_t page = prefix->blocks[pages->numbers[i]].state_page;
-        if (page == SL_PAGE_GONE)
-            continue;
-        kv_share(prefix->kv, KV_STATE, page);
-        kv_give(prefix->kv, KV_STATE, page);
-    }
-}
-
 /* Of `known` blocks that the row begins with it can take `count`. What it computes again of them is
  * worth keeping; a row that has computed it before is the only one that had it. */
 static void note_fork(const struct prefix *prefix, struct seq *seq, size_t known, size_t count) {
@@ -256,8 +243,6 @@ void prefix_join(struct prefix *prefix, struct seq *seq) {
     seq->computed = computed;
     seq->chain.count += count;
     seq->chain.name = prefix->blocks[prefix->path[count - 1]].name;
-    if (prefix->has_states)
-        touch_states(prefix, seq);
 }
 
 /* ---- publishing */
@@ -329,6 +314,20 @@ static void merge_block(struct prefix *prefix, struct seq *seq, uint32_t page) {
         set_window_page(prefix, page, seq->pages[KV_WINDOW].numbers[seq->chain.count]);
     seq->chain.count++;
     seq->chain.name = block->name;
+}
+
+/* A row of that chain has left its state: those before it are as good as used, and will be lost
+ * after it. What comes behind a common head, each time something else, so drives out its like and
+ * not the head. */
+static void touch_states(const struct prefix *prefix, const struct seq *seq) {
+    const struct seq_pages *pages = &seq->pages[prefix->home];
+    for (size_t i = seq->chain.count; i-- > pages->first;) {
+        uint32_t page = prefix->blocks[pages->numbers[i]].state_page;
+        if (page == SL_PAGE_GONE)
+            continue;
+        kv_share(prefix->kv, KV_STATE, page);
+        kv_give(prefix->kv, KV_STATE, page);
+    }
 }
 
 /* Of a row that has computed its last block, and nothing behind it. Nobody has the state yet, or
