@@ -54,16 +54,17 @@ class Sharing(Suite):
 
     def check_what_lies_behind_a_shared_head_does_not_drive_it_out(self):
         """One head, behind it one of three others, in turn. The first stays, though few states are kept (of the others now and then one is
-        lost); it is computed twice more at most, until it is known where rows part."""
+        lost); it is computed twice more at most, until it is known where rows part. That must not depend on how many tokens passes have, which
+        follows the clock unless it is told."""
         rng = random.Random(8)
         head, *others = [[rng.randrange(6, 250) for _ in range(200)] for _ in range(4)]
         rows = [{"id": i, "prompt_ids": head * 2 + others[i % 3] + [6 + i] * (1 + i % OWN_MOST), "max_tokens": 4} for i in range(ROWS)]
         total, shared = sum(len(row["prompt_ids"]) for row in rows), 400 * (ROWS - 3)
         for family in ("llama", RECURRENT[0]):
             model = self.small(family)
-            for batch in (1, 4, ROWS):
-                computed = self.prefill(model, rows, "--batch", batch)[1]
-                true(computed <= total - shared, f"{family} {batch}: {computed} of {total} tokens computed, of which rows share {shared} at least")
+            for batch, tokens in ((1, 512), (4, 16), (4, 100), (4, 256), (4, 512), (4, 1024), (ROWS, 512)):
+                computed = self.prefill(model, rows, "--batch", batch, "--pass-tokens", tokens)[1]
+                true(computed <= total - shared, f"{family} {batch}, {tokens}: {computed} of {total} tokens computed, of which rows share {shared} at least")
 
     def check_little_memory_costs_sharing_and_no_answer(self):
         """Heads in turn, more than the pages hold: what is kept is lost again, and computed again."""
@@ -95,6 +96,16 @@ class Sharing(Suite):
             true(0.95 <= told <= 1.05, f"{summary['peak_rss_bytes']} bytes at the peak, told before {summary['predicted_peak_bytes']}")
         equal(bytes_of[0] - bytes_of[1], plan["state_bytes_per_row"])
         true(plan["state_bytes_per_row"] > 4 * 8 * 128 * 128 * 4, plan["state_bytes_per_row"])
+
+    def check_a_run_with_states_teaches_what_it_took(self):
+        """The states of 24 rows are most of the memory; the next plan is made with how the peak compared with the sum."""
+        self.own_memory_only()
+        model = self.small(RECURRENT[1], layers=8, **{"delta-keys": 4, "delta-values": 8, "delta-dim": 128})
+        rows, home = self.rows(self.alike(new=30)), {"SLUICE_HOME": str(self.folder())}
+        room = ("--memory", "1G", "--batch", ROWS, "--ignore-eos")
+        equal(self.run(model, rows, *room, env=home).code, 0)
+        plan = json.loads(self.command("plan", model, rows, "--json", *room, env=home).out)
+        true(plan["memory_ratio"] != 1 and 0.97 <= plan["memory_ratio"] <= 1.03, plan["memory_ratio"])
 
     def check_a_job_that_was_killed_goes_on_with_shared_pages(self):
         for family in ("llama", RECURRENT[1]):

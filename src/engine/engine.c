@@ -332,7 +332,9 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
         report->rows_done += has_ended;
     }
     report->seconds = clock_seconds() - begin;
-    sched_learn(&engine->sched, report->seconds, engine_waited(report));
+    /* What a pass waits for that is read once says nothing about the passes to come. */
+    bool will_wait = !engine->provider->ops->keeps_all;
+    sched_learn(&engine->sched, report->seconds, will_wait ? engine_waited(report) : 0);
     report->rows_suspended = engine->sched.inside_count - engine->sched.live_count;
     return SL_OK;
 }

@@ -98,7 +98,7 @@ static void write_chain(struct tiny *tiny) {
     tiny_write_safetensors(tiny);
 }
 
-static void bench_begin(struct bench *bench, bool is_streamed) {
+static void bench_begin_with(struct bench *bench, bool is_streamed, struct sched_limits limits) {
     struct error err = {0};
     size_t count;
     *bench = (struct bench){.heard = {.stop_text_at = UINT32_MAX}};
@@ -120,10 +120,15 @@ static void bench_begin(struct bench *bench, bool is_streamed) {
         .backend = bench->backend,
         .provider = bench->provider,
         .kv_dtype = KV_F32,
-        .limits = {.batch_max = 2, .pass_tokens = 4, .page_count = 2},
+        .limits = limits,
         .listener = {&bench->heard, on_token, on_done, NULL},
     };
     assert_int_equal(engine_new(&engine, &bench->engine, &err), SL_OK);
+}
+
+static void bench_begin(struct bench *bench, bool is_streamed) {
+    struct sched_limits limits = {.batch_max = 2, .pass_tokens = 4, .page_count = 2};
+    bench_begin_with(bench, is_streamed, limits);
 }
 
 static void bench_end(struct bench *bench) {
@@ -412,6 +417,26 @@ static void a_pass_waits_for_a_drive_that_is_busy(void **state) {
     assert_true(engine_waited(&report) == 0);
 }
 
+/* The first pass waits for weights; those that follow have as many tokens as there is room for,
+ * though they may last longer. */
+static void the_load_of_weights_that_stay_makes_no_later_pass_smaller(void **state) {
+    static const uint32_t prompt[150] = {3};
+    struct bench bench;
+    struct error err = {0};
+    struct pass_report report;
+    struct sched_limits limits = {.batch_max = 2, .pass_tokens = 128, .page_count = 20};
+    (void)state;
+    bench_begin_with(&bench, false, limits);
+    struct seq_request request = {
+        .prompt = prompt, .prompt_count = 1, .max_tokens = 8, .ignores_eos = true};
+    run_row(&bench, &request);
+    request.prompt_count = 150;
+    assert_int_equal(engine_admit(bench.engine, &request, &err), SL_OK);
+    assert_int_equal(engine_pass(bench.engine, false, &report, &err), SL_OK);
+    assert_int_equal(report.prefill_tokens, 128);
+    bench_end(&bench);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_stops_at_any_declared_id_and_leaves_it_out),
@@ -426,6 +451,7 @@ int main(void) {
         cmocka_unit_test(the_engine_takes_the_memory_that_it_says),
         cmocka_unit_test(a_pass_allocates_nothing),
         cmocka_unit_test(a_pass_waits_for_a_drive_that_is_busy),
+        cmocka_unit_test(the_load_of_weights_that_stay_makes_no_later_pass_smaller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

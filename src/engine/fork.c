@@ -48,25 +48,25 @@ size_t fork_next(struct seq *const *rows, size_t count, size_t index) {
     return next;
 }
 
-size_t fork_awaited(struct seq *const *rows, size_t index) {
-    const struct seq *seq = rows[index];
-    for (size_t i = 0; i < index && is_prefilling(seq); i++) {
-        const struct seq *before = rows[i];
-        if (before->chosen > 0 && before->fork >= seq->computed + SL_FORK_TOKENS &&
-            common(before, seq) >= before->fork)
-            return before->fork;
+/* Up to where the one before computes for the row: in a pass that is picked already to its fork,
+ * else as far as both are alike. 0: nothing, or not of the row's. */
+static size_t computes_for(const struct seq *before, const struct seq *seq, bool is_picked) {
+    if (is_picked) {
+        bool comes_nearer = before->chosen > 0 && before->fork > 0;
+        return comes_nearer && common(before, seq) >= before->fork ? before->fork : 0;
     }
-    return 0;
+    bool is_waiting = before->awaited > 0; /* then who computes that is before it */
+    size_t at = is_prefilling(before) && !is_waiting ? common(before, seq) : 0;
+    return at > before->computed ? at : 0;
 }
 
-size_t fork_expected(struct seq *const *rows, size_t index) {
+size_t fork_awaited(struct seq *const *rows, size_t index, bool is_picked) {
     const struct seq *seq = rows[index];
-    size_t expected = 0;
+    size_t awaited = 0;
     for (size_t i = 0; i < index && is_prefilling(seq); i++) {
-        bool is_waiting = rows[i]->awaited > 0; /* then who computes that is before it */
-        size_t at = is_prefilling(rows[i]) && !is_waiting ? common(rows[i], seq) : 0;
-        if (at > rows[i]->computed && at >= seq->computed + SL_FORK_TOKENS && at > expected)
-            expected = at;
+        size_t at = computes_for(rows[i], seq, is_picked);
+        if (at >= seq->computed + SL_FORK_TOKENS && at > awaited)
+            awaited = at;
     }
-    return expected;
+    return awaited;
 }

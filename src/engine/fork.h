@@ -34,10 +34,8 @@
 /* Where the prompt of the index-th row is cut at the latest in the next pass, in tokens from its
  * first on; 0: nowhere. */
 size_t fork_next(struct seq *const *rows, size_t count, size_t index);
-/* The fork that the index-th row waits for in this pass: one that a row before it comes nearer to;
- * 0: none. Rows before it have their forks and their chosen tokens. */
-size_t fork_awaited(struct seq *const *rows, size_t index);
-/* How far it can expect to wait for rows before it, as they are. */
-size_t fork_expected(struct seq *const *rows, size_t index);
+/* The last fork that rows before the index-th one come to or nearer to, and which it waits for; 0:
+ * none. is_picked: in the pass whose tokens those have; else as far as they can be expected to. */
+size_t fork_awaited(struct seq *const *rows, size_t index, bool is_picked);
 
 #endif

@@ -56,13 +56,13 @@ static void the_nearest_fork_comes_first(void **state) {
         choose(0, 140);
         assert_int_equal(rows[0]->fork, forks[i]);
         for (size_t other = i + 1; other < ROWS; other++) {
-            assert_int_equal(fork_awaited(rows, other), forks[i]);
-            assert_int_equal(fork_expected(rows, other), forks[other - 1]);
+            assert_int_equal(fork_awaited(rows, other, true), forks[i]);
+            assert_int_equal(fork_awaited(rows, other, false), forks[other - 1]);
         }
         compute(0);
         assert_int_equal(rows[0]->computed, forks[i]);
         rows[i + 1]->computed = forks[i]; /* it has joined, and waits no more */
-        assert_int_equal(fork_awaited(rows, i + 1), 0);
+        assert_int_equal(fork_awaited(rows, i + 1, true), 0);
     }
     assert_int_equal(fork_next(rows, ROWS, 0), 0);
     assert_int_equal(fork_next(rows, ROWS, 3), 0); /* nobody is behind it */
@@ -72,21 +72,21 @@ static void nobody_waits_for_a_row_without_tokens_in_the_pass(void **state) {
     (void)state;
     rows[0]->fork = fork_next(rows, ROWS, 0);
     for (size_t i = 1; i < ROWS; i++)
-        assert_int_equal(fork_awaited(rows, i), 0);
+        assert_int_equal(fork_awaited(rows, i, true), 0);
     choose(0, 10); /* it does not come as far as the fork, but nearer */
-    assert_int_equal(fork_awaited(rows, 1), 64);
+    assert_int_equal(fork_awaited(rows, 1, true), 64);
     rows[0]->fork = 0; /* there is no page for its state */
-    assert_int_equal(fork_awaited(rows, 1), 0);
+    assert_int_equal(fork_awaited(rows, 1, true), 0);
 }
 
 static void what_is_behind_a_row_is_no_fork_of_it(void **state) {
     (void)state;
     rows[0]->computed = 65;
     assert_int_equal(fork_next(rows, ROWS, 0), 96);
-    assert_int_equal(fork_expected(rows, 1), 0);
+    assert_int_equal(fork_awaited(rows, 1, false), 0);
     rows[0]->computed = 139; /* one token left: it decodes */
     assert_int_equal(fork_next(rows, ROWS, 0), 0);
-    assert_int_equal(fork_expected(rows, 3), 96); /* by the third */
+    assert_int_equal(fork_awaited(rows, 3, false), 96); /* by the third */
 }
 
 static void forks_save_32_tokens_at_least(void **state) {
@@ -97,7 +97,7 @@ static void forks_save_32_tokens_at_least(void **state) {
     assert_int_equal(fork_next(rows, ROWS, 0), 64);
     choose(0, 140);
     rows[1]->computed = 33;
-    assert_int_equal(fork_awaited(rows, 1), 0);
+    assert_int_equal(fork_awaited(rows, 1, true), 0);
 }
 
 static void rows_that_turn_otherwise_or_give_logits_early_have_no_fork(void **state) {

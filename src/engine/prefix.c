@@ -218,18 +218,6 @@ static void copy_state(struct prefix *prefix, struct seq *seq, uint32_t block) {
     own->count = 1;
 }
 
-/* Of what is kept on the path the beginning shall be lost after the end. */
-static void touch_states(const struct prefix *prefix, size_t count) {
-    struct kv *kv = prefix->kv;
-    while (count-- > 0) {
-        uint32_t page = prefix->blocks[prefix->path[count]].state_page;
-        if (page == SL_PAGE_GONE)
-            continue;
-        kv_share(kv, KV_STATE, page);
-        kv_give(kv, KV_STATE, page);
-    }
-}
-
 /* Of `known` blocks that the row begins with it can take `count`. What it computes again of them is
  * worth keeping; a row that has computed it before is the only one that had it. */
 static void note_fork(const struct prefix *prefix, struct seq *seq, size_t known, size_t count) {
@@ -245,10 +233,8 @@ void prefix_join(struct prefix *prefix, struct seq *seq) {
     note_fork(prefix, seq, known, count);
     if (count == 0)
         return;
-    if (prefix->has_states) {
+    if (prefix->has_states)
         copy_state(prefix, seq, prefix->path[count - 1]);
-        touch_states(prefix, count);
-    }
     for (int group = 0; group < KV_STATE; group++)
         if (prefix->kv->pools[group].page_count > 0)
             hold_path(prefix, seq, count, (enum kv_group)group);
@@ -330,6 +316,20 @@ static void merge_block(struct prefix *prefix, struct seq *seq, uint32_t page) {
     seq->chain.name = block->name;
 }
 
+/* A row of that chain has left its state: those before it are as good as used, and will be lost
+ * after it. What comes behind a common head, each time something else, so drives out its like and
+ * not the head. */
+static void touch_states(const struct prefix *prefix, const struct seq *seq) {
+    const struct seq_pages *pages = &seq->pages[prefix->home];
+    for (size_t i = seq->chain.count; i-- > pages->first;) {
+        uint32_t page = prefix->blocks[pages->numbers[i]].state_page;
+        if (page == SL_PAGE_GONE)
+            continue;
+        kv_share(prefix->kv, KV_STATE, page);
+        kv_give(prefix->kv, KV_STATE, page);
+    }
+}
+
 /* Of a row that has computed its last block, and nothing behind it. Nobody has the state yet, or
  * both have the same. */
 static void keep_state(struct prefix *prefix, const struct seq *seq) {
@@ -337,6 +337,7 @@ static void keep_state(struct prefix *prefix, const struct seq *seq) {
     struct prefix_block *block = &prefix->blocks[at];
     must(block->name == seq->chain.name);
     must(seq->chain.count * SL_PAGE_TOKENS == seq->computed);
+    touch_states(prefix, seq);
     if (block->state_page != SL_PAGE_GONE || !kv_take(prefix->kv, KV_STATE, &page))
         return;
     kv_copy(prefix->kv, KV_STATE, seq->pages[KV_STATE].numbers[0], page);
@@ -345,6 +346,7 @@ static void keep_state(struct prefix *prefix, const struct seq *seq) {
     prefix->state_blocks[page] = at;
     kv_want(prefix->kv, KV_STATE, page, true);
     kv_give(prefix->kv, KV_STATE, page);
+    touch_states(prefix, seq);
 }
 
 void prefix_settle(struct prefix *prefix, struct seq *seq) {

@@ -397,6 +397,66 @@ static void states_are_kept_where_rows_leave_pages_for_them(void **state) {
     rig_end(&rig);
 }
 
+/* A head of 96 tokens, behind it one of three others of 64, in turn, and tokens of the row's own.
+ * Two states are kept beside those of the rows: the head's is one of them whatever the passes have
+ * room for, be it ever the same or, as the pace may have it, another each time. */
+#define HEAD 96
+#define BEHIND 64
+#define TURNS 24
+
+static struct seq *admit_in_turn(struct rig *rig, size_t at) {
+    uint32_t prompt[HEAD + BEHIND + 8];
+    size_t count = HEAD + BEHIND + 1 + at % 8;
+    for (size_t i = 0; i < count; i++)
+        prompt[i] = (uint32_t)(i < HEAD ? 7 : (i < HEAD + BEHIND ? 10 + at % 3 : 100 + at));
+    struct sched_ask ask = {.prompt_count = count, .max_tokens = 4};
+    if (!sched_fits(&rig->sched, &ask))
+        return NULL;
+    struct seq *seq = new_seq(prompt, count, 4);
+    sched_admit(&rig->sched, seq);
+    return seq;
+}
+
+/* How many tokens of their prompts are computed. */
+static size_t play_in_turn(struct rig *rig, size_t pass_tokens, bool is_changing) {
+    size_t computed = 0, entered = 0, passes = 0;
+    while (entered < TURNS || rig->sched.inside_count > 0) {
+        if (is_changing)
+            rig->sched.limits.pass_tokens = 4 + (passes * passes * 7 + passes) % pass_tokens;
+        while (entered < TURNS && admit_in_turn(rig, entered) != NULL)
+            entered++;
+        sched_pick(&rig->sched, &rig->kv);
+        for (size_t i = 0; i < rig->sched.pick_count; i++)
+            computed += rig->sched.picks[i].first < rig->sched.picks[i].seq->prompt_count
+                            ? rig->sched.picks[i].count
+                            : 0;
+        run_picks(rig, 9);
+        for (size_t i = rig->sched.live_count; i-- > 0;)
+            if (seq_answer_count(rig->sched.rows[i]) == 4)
+                end(rig, rig->sched.rows[i]);
+        assert_true(++passes < 10000);
+    }
+    return computed;
+}
+
+static void what_comes_behind_a_head_does_not_drive_its_state_out(void **state) {
+    size_t total = TURNS * (HEAD + BEHIND) + TURNS / 8 * 36;
+    (void)state;
+    for (size_t batch = 1; batch <= 8; batch++)
+        for (size_t tokens = 4; tokens <= 400; tokens += 12) {
+            struct rig rig;
+            struct sched_limits limits = with_states;
+            limits.batch_max = batch;
+            limits.kept_states = 2;
+            limits.pass_tokens = tokens;
+            limits.page_count = 200;
+            rig_begin(&rig, RIG_STATES, 0, limits);
+            size_t computed = play_in_turn(&rig, tokens, tokens % 24 == 4);
+            assert_in_range(computed, HEAD + 3 * BEHIND, total - (TURNS - 3) * HEAD);
+            rig_end(&rig);
+        }
+}
+
 /* 31 tokens more than another, in full pages 16: not worth a state. */
 static void few_tokens_are_computed_again(void **state) {
     struct rig rig;
@@ -450,6 +510,7 @@ int main(void) {
         cmocka_unit_test(second_row_keeps_the_state_that_the_first_one_did_not),
         cmocka_unit_test(row_keeps_its_state_where_the_next_one_is_said_to_go_on),
         cmocka_unit_test(states_are_kept_where_rows_leave_pages_for_them),
+        cmocka_unit_test(what_comes_behind_a_head_does_not_drive_its_state_out),
         cmocka_unit_test(few_tokens_are_computed_again),
         cmocka_unit_test(index_without_memory_is_an_error),
     };

@@ -195,7 +195,7 @@ static void enter_outlook(struct sched *sched, struct seq *seq) {
     if (sched->prefix != NULL)
         prefix_join(sched->prefix, seq);
     if (has_forks(sched))
-        seq->awaited = fork_expected(sched->rows, sched->live_count - 1);
+        seq->awaited = fork_awaited(sched->rows, sched->live_count - 1, false);
     if (sched->has_outlook)
         add_to_outlook(sched, seq, true);
 }
@@ -450,7 +450,7 @@ static void choose_prompts(struct sched *sched, struct kv *kv) {
         if (seq->computed + 1 == seq->token_count || seq->chosen > 0)
             continue;
         if (has_forks(sched)) /* it has joined what there is */
-            seq->awaited = fork_awaited(sched->rows, i);
+            seq->awaited = fork_awaited(sched->rows, i, true);
         else if (sched->prefix != NULL)
             prefix_join(sched->prefix, seq);
         if (seq->awaited == 0)

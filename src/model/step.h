@@ -149,6 +149,9 @@ void step_route(struct step *step, uint32_t layer);
 /* Shapes expert_x, expert_gate, expert_up and expert_both for the tokens of an expert and gathers
  * their step->x. */
 void step_gather(struct step *step, uint32_t expert);
+/* Values of all vectors; reads them into step->vector_values. */
+size_t step_vector_values(const struct model *model);
+enum status step_read_vectors(struct step *step, struct error *err);
 const float *step_vector(const struct step *step, uint32_t layer,
                          enum role role); /* NULL when absent */
 /* Tells the provider what comes next, as far as it has room and it is known. */

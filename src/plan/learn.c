@@ -38,7 +38,8 @@ static enum status sum_of_use(const struct model *model, const struct settings *
     const struct memory_load made = {.batch = plan->batch,
                                      .pass_tokens = plan->pass_tokens,
                                      .page_count = plan->page_count,
-                                     .window_page_count = plan->window_page_count};
+                                     .window_page_count = plan->window_page_count,
+                                     .state_count = plan->batch + plan->kept_states};
     TRY(memory_init(&memory, model, settings, &plan->rows, plan->threads, err));
     *bytes = memory_touched(&memory, plan->still_bytes, &made, used);
     return SL_OK;

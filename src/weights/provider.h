@@ -23,6 +23,7 @@ struct lease {
 
 struct provider_ops {
     const char *name; /* "resident", "stream" */
+    bool keeps_all;   /* a block is read once, and so waited for once */
     /* True if block was taken up (or needs no reading); false: no room yet, hint it again later. */
     bool (*hint)(struct provider *provider, size_t block);
     /* The block must be the earliest one hinted and not yet acquired (acquire hints it if none is).

@@ -159,6 +159,7 @@ static const struct provider_ops stream_ops = {
 
 static const struct provider_ops resident_ops = {
     .name = "resident",
+    .keeps_all = true,
     .hint = stream_hint,
     .acquire = stream_acquire,
     .release = stream_release,
