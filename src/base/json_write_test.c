@@ -1,7 +1,7 @@
 /* Writing JSON. What is expected of numbers is what Python's repr gives. */
 #include "base/json.h"
 
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,12 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static int disarm(void **state) {
-    (void)state;
-    fault_arm(SL_FAULT_ALLOC, 0, false);
-    return 0;
-}
 
 struct number {
     double value;
@@ -213,7 +207,7 @@ int main(void) {
         cmocka_unit_test(no_number_is_null),
         cmocka_unit_test(strings_are_escaped_as_python_does),
         cmocka_unit_test(tree_is_written_as_it_was_read),
-        cmocka_unit_test_teardown(deep_tree_is_written_without_recursion, disarm),
+        cmocka_unit_test_teardown(deep_tree_is_written_without_recursion, fault_disarm_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

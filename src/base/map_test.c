@@ -1,7 +1,7 @@
 /* Hash maps against what was put in. */
 #include "base/map.h"
 
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,12 +12,6 @@
 #include <cmocka.h>
 
 #define MANY 20000u
-
-static int disarm(void **state) {
-    (void)state;
-    fault_arm(SL_FAULT_ALLOC, 0, false);
-    return 0;
-}
 
 static void map_gives_back_what_was_put(void **state) {
     (void)state;
@@ -118,8 +112,8 @@ int main(void) {
         cmocka_unit_test(map_gives_back_what_was_put),
         cmocka_unit_test(map_tells_the_value_that_was_there),
         cmocka_unit_test(map_keys_may_be_empty_or_hold_nul),
-        cmocka_unit_test_teardown(reserved_map_does_not_allocate_again, disarm),
-        cmocka_unit_test_teardown(map_without_memory_keeps_what_it_has, disarm),
+        cmocka_unit_test_teardown(reserved_map_does_not_allocate_again, fault_disarm_all),
+        cmocka_unit_test_teardown(map_without_memory_keeps_what_it_has, fault_disarm_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 #include "base/mem.h"
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -12,13 +12,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static int disarm(void **state) {
-    (void)state;
-    fault_arm(SL_FAULT_ALLOC, 0, false);
-    fault_arm(SL_FAULT_READ, 0, false);
-    return 0;
-}
 
 static void sizes_refuse_to_overflow(void **state) {
     (void)state;
@@ -210,14 +203,14 @@ int main(void) {
         cmocka_unit_test(sizes_refuse_to_overflow),
         cmocka_unit_test(new_memory_is_zeroed_or_absent),
         cmocka_unit_test(array_grows_and_keeps_its_items),
-        cmocka_unit_test_teardown(array_that_cannot_grow_stays_as_it_was, disarm),
+        cmocka_unit_test_teardown(array_that_cannot_grow_stays_as_it_was, fault_disarm_all),
         cmocka_unit_test(arena_gives_zeroed_aligned_pieces_apart),
         cmocka_unit_test(arena_refuses_sizes_that_overflow),
-        cmocka_unit_test_teardown(arena_without_memory_gives_null_and_goes_on, disarm),
+        cmocka_unit_test_teardown(arena_without_memory_gives_null_and_goes_on, fault_disarm_all),
         cmocka_unit_test(sealed_arena_aborts_on_a_take),
         cmocka_unit_test(rounding_goes_up_to_a_multiple_and_never_round_the_end),
-        cmocka_unit_test_teardown(fault_fires_at_the_nth_call_alone, disarm),
-        cmocka_unit_test_teardown(lasting_fault_fires_from_the_nth_call_on, disarm),
+        cmocka_unit_test_teardown(fault_fires_at_the_nth_call_alone, fault_disarm_all),
+        cmocka_unit_test_teardown(lasting_fault_fires_from_the_nth_call_on, fault_disarm_all),
         cmocka_unit_test(clock_moves_on_while_sleeping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

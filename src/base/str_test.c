@@ -2,7 +2,7 @@
  * bytes.decode('utf-8', 'replace') gives. */
 #include "base/str.h"
 
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,12 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static int disarm(void **state) {
-    (void)state;
-    fault_arm(SL_FAULT_ALLOC, 0, false);
-    return 0;
-}
 
 static void strings_compare_by_length_and_bytes(void **state) {
     (void)state;
@@ -296,7 +290,7 @@ int main(void) {
         cmocka_unit_test(number_is_digits_alone),
         cmocka_unit_test(buffer_grows_and_stays_terminated),
         cmocka_unit_test(buffer_formats_long_texts_whole),
-        cmocka_unit_test_teardown(failed_buffer_stays_failed, disarm),
+        cmocka_unit_test_teardown(failed_buffer_stays_failed, fault_disarm_all),
         cmocka_unit_test(utf8_goes_both_ways_for_every_code_point),
         cmocka_unit_test(utf8_bytes_are_as_the_standard_has_them),
         cmocka_unit_test(lossy_text_is_what_python_gives),

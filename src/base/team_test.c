@@ -2,7 +2,7 @@
 #include "base/team.h"
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,13 +28,6 @@ static void count_item(void *ctx, size_t item, size_t worker) {
         tally->done[item]++;
     if (tally->seconds > 0)
         clock_sleep(tally->seconds);
-}
-
-static int disarm(void **state) {
-    (void)state;
-    fault_arm(SL_FAULT_THREAD, 0, false);
-    fault_arm(SL_FAULT_ALLOC, 0, false);
-    return 0;
 }
 
 static struct team *new_team(size_t threads) {
@@ -158,7 +151,7 @@ int main(void) {
         cmocka_unit_test(items_are_shared_among_threads),
         cmocka_unit_test(one_thread_takes_items_in_order),
         cmocka_unit_test(idle_team_ends_at_once),
-        cmocka_unit_test_teardown(thread_that_does_not_start_is_an_error, disarm),
+        cmocka_unit_test_teardown(thread_that_does_not_start_is_an_error, fault_disarm_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
 #ifndef SLUICE_CLI_CHILD_H
 #define SLUICE_CLI_CHILD_H
 
-#include "base/json.h"
 #include "base/str.h"
 #include "cli/options.h"
 
@@ -53,12 +52,5 @@ enum status child_make_folder(char folder[PATH_MAX], struct error *err);
 void child_remove_folder(const char *folder);
 /* FOLDER/NAME; must fit. */
 void child_path(const char *folder, const char *name, char path[PATH_MAX]);
-
-/* Reads a file of JSON lines; `line` gets each one's tree, which is gone when it returns.
- * SL_ERR_ENV or what `line` says; names file and line. */
-enum status child_read_lines(const char *path,
-                             enum status (*line)(void *ctx, const struct json *tree,
-                                                 struct error *err),
-                             void *ctx, struct error *err);
 
 #endif

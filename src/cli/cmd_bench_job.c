@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cli/child.h"
 #include "cli/metrics_file.h"

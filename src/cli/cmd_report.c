@@ -2,9 +2,9 @@
  * job`. The page holds everything it shows: no scripts, no fonts, no network. */
 #include "cli/cmd.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "cli/chart.h"
-#include "cli/child.h"
 #include "cli/metrics_file.h"
 #include "cli/options.h"
 #include "io/file.h"

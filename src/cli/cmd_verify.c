@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/child.h"
+#include "cli/json_lines.h"
 #include "cli/options.h"
 
 #include <stdio.h>
@@ -203,7 +204,7 @@ static enum status run_once(const struct verify *verify, const char *name, const
         return error_set(err, code == 2 ? SL_ERR_USAGE : SL_ERR_ENV,
                          "verify: a run ended with exit code %d, so there is nothing to compare",
                          code);
-    return child_read_lines(path, add_answer, answers, err);
+    return json_lines_read(path, add_answer, answers, err);
 }
 
 /* Whether the budget holds the model: `plan` says so by its exit code. */
@@ -305,7 +306,7 @@ static enum status verify_all(struct verify *verify, bool *is_same_all, struct e
     if (status == SL_OK)
         status = child_keep_config(&verify->words, buf_str(&config_text), verify->folder, err);
     if (status == SL_OK && against != NULL)
-        status = child_read_lines(against, add_answer, &verify->theirs, err);
+        status = json_lines_read(against, add_answer, &verify->theirs, err);
     if (status == SL_OK)
         status = run_both(verify, err);
     if (status == SL_OK)

@@ -3,7 +3,7 @@
 #include "cli/metrics_file.h"
 
 #include "base/mem.h"
-#include "cli/child.h"
+#include "cli/json_lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static enum status sum_up(struct metrics_file *metrics, struct error *err) {
 
 enum status metrics_read(const char *path, struct metrics_file *out, struct error *err) {
     struct metrics_file metrics = {0};
-    enum status status = child_read_lines(path, read_line, &metrics, err);
+    enum status status = json_lines_read(path, read_line, &metrics, err);
     if (status == SL_OK && metrics.count == 0)
         status = error_set(err, SL_ERR_INPUT, "%s: there is no pass in it", path);
     if (status == SL_OK && !metrics.has_summary)

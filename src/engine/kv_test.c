@@ -1,7 +1,7 @@
 /* Pages go out and come back; layers lie where kernels look; seqs hold what they need. */
 #include "engine/seq.h"
 
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,12 +27,6 @@ static const struct config hybrid = {
 enum { STATE_BYTES = (144 + 2 * 8 * 16) * 4 };
 static const size_t four[KV_GROUPS] = {4}, five[KV_GROUPS] = {5}, seven[KV_GROUPS] = {7};
 static const size_t most[KV_GROUPS] = {UINT32_MAX - 1};
-
-static int disarm(void **state) {
-    (void)state;
-    fault_arm(SL_FAULT_ALLOC, 0, false);
-    return 0;
-}
 
 static void page_has_keys_and_values_of_all_layers(void **state) {
     (void)state;
@@ -308,13 +302,13 @@ int main(void) {
         cmocka_unit_test(layers_follow_each_other_in_a_page),
         cmocka_unit_test(rows_keep_one_state_each),
         cmocka_unit_test(pages_go_out_once_and_come_back),
-        cmocka_unit_test_teardown(pool_that_does_not_fit_is_an_error, disarm),
+        cmocka_unit_test_teardown(pool_that_does_not_fit_is_an_error, fault_disarm_all),
         cmocka_unit_test(seq_has_room_for_all_its_tokens),
         cmocka_unit_test(seq_gives_its_pages_back),
         cmocka_unit_test(windowed_layers_have_pages_of_their_own),
         cmocka_unit_test(window_touches_no_more_pages_than_said),
         cmocka_unit_test(seq_gives_back_what_the_window_has_passed),
-        cmocka_unit_test_teardown(seq_without_memory_is_an_error, disarm),
+        cmocka_unit_test_teardown(seq_without_memory_is_an_error, fault_disarm_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

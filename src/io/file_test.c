@@ -1,7 +1,7 @@
 /* Files in a folder of their own: what opens, what is refused, what a read gives. */
 #include "io/file.h"
 
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 #include "base/mem.h"
 
 #include <fcntl.h>
@@ -44,13 +44,6 @@ static int remove_folder(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         remove(path_of(names[i]));
     return rmdir(folder);
-}
-
-static int disarm(void **state) {
-    (void)state;
-    for (int point = 0; point < SL_FAULT_POINTS; point++)
-        fault_arm((enum fault_point)point, 0, false);
-    return 0;
 }
 
 static void file_reads_any_range(void **state) {
@@ -219,14 +212,14 @@ static void file_open_does_without_direct_reads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(file_reads_any_range, disarm),
-        cmocka_unit_test_teardown(file_read_past_the_end_names_place, disarm),
-        cmocka_unit_test_teardown(file_open_refuses_what_is_no_file, disarm),
-        cmocka_unit_test_teardown(file_open_follows_links, disarm),
-        cmocka_unit_test_teardown(file_read_all_keeps_its_limit, disarm),
-        cmocka_unit_test_teardown(file_survives_short_reads, disarm),
-        cmocka_unit_test_teardown(file_faults_are_clean_errors, disarm),
-        cmocka_unit_test_teardown(file_open_does_without_direct_reads, disarm),
+        cmocka_unit_test_teardown(file_reads_any_range, fault_disarm_all),
+        cmocka_unit_test_teardown(file_read_past_the_end_names_place, fault_disarm_all),
+        cmocka_unit_test_teardown(file_open_refuses_what_is_no_file, fault_disarm_all),
+        cmocka_unit_test_teardown(file_open_follows_links, fault_disarm_all),
+        cmocka_unit_test_teardown(file_read_all_keeps_its_limit, fault_disarm_all),
+        cmocka_unit_test_teardown(file_survives_short_reads, fault_disarm_all),
+        cmocka_unit_test_teardown(file_faults_are_clean_errors, fault_disarm_all),
+        cmocka_unit_test_teardown(file_open_does_without_direct_reads, fault_disarm_all),
     };
     return cmocka_run_group_tests_name("file", tests, make_folder, remove_folder);
 }

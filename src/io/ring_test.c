@@ -3,7 +3,7 @@
 #include "io/ring.h"
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 #include "base/mem.h"
 #include "io/ring_for_test.h"
 #include "io/ring_method.h"
@@ -68,13 +68,6 @@ static int remove_files(void **state) {
     file_close(buffered);
     free(data);
     return unlink(path);
-}
-
-static int disarm(void **state) {
-    (void)state;
-    for (int point = 0; point < SL_FAULT_POINTS; point++)
-        fault_arm((enum fault_point)point, 0, false);
-    return 0;
 }
 
 static struct ring *make_ring(const char *method, size_t slab_count, size_t chunk_bytes,
@@ -557,24 +550,25 @@ static void ring_method_names_find_methods(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(ring_methods_read_equal_bytes, disarm),
-        cmocka_unit_test_teardown(ring_reads_files_in_memory, disarm),
-        cmocka_unit_test_teardown(ring_submit_waits_for_a_slab, disarm),
-        cmocka_unit_test_teardown(ring_pool_reads_on_without_waiting, disarm),
-        cmocka_unit_test_teardown(ring_survives_many_small_submissions, disarm),
-        cmocka_unit_test_teardown(ring_reads_into_memory_of_the_callers, disarm),
-        cmocka_unit_test_teardown(ring_takes_submissions_of_nothing_and_slabs_in_turn, disarm),
-        cmocka_unit_test_teardown(ring_tells_where_a_read_failed, disarm),
-        cmocka_unit_test_teardown(ring_retries_a_read_once, disarm),
-        cmocka_unit_test_teardown(ring_tells_of_a_file_cut_short, disarm),
-        cmocka_unit_test_teardown(ring_new_cleans_up_after_itself, disarm),
-        cmocka_unit_test_teardown(ring_uring_takes_what_comes_while_it_reads, disarm),
-        cmocka_unit_test_teardown(ring_new_refuses_numbers_beyond_limits, disarm),
-        cmocka_unit_test_teardown(ring_fails_a_submission_without_memory, disarm),
-        cmocka_unit_test_teardown(ring_wait_stops_when_told, disarm),
-        cmocka_unit_test_teardown(ring_free_drops_what_is_queued, disarm),
-        cmocka_unit_test_teardown(ring_warns_of_refused_direct_reads_once, disarm),
-        cmocka_unit_test_teardown(ring_method_names_find_methods, disarm),
+        cmocka_unit_test_teardown(ring_methods_read_equal_bytes, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_reads_files_in_memory, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_submit_waits_for_a_slab, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_pool_reads_on_without_waiting, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_survives_many_small_submissions, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_reads_into_memory_of_the_callers, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_takes_submissions_of_nothing_and_slabs_in_turn,
+                                  fault_disarm_all),
+        cmocka_unit_test_teardown(ring_tells_where_a_read_failed, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_retries_a_read_once, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_tells_of_a_file_cut_short, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_new_cleans_up_after_itself, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_uring_takes_what_comes_while_it_reads, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_new_refuses_numbers_beyond_limits, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_fails_a_submission_without_memory, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_wait_stops_when_told, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_free_drops_what_is_queued, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_warns_of_refused_direct_reads_once, fault_disarm_all),
+        cmocka_unit_test_teardown(ring_method_names_find_methods, fault_disarm_all),
     };
     return cmocka_run_group_tests_name("ring", tests, make_files, remove_files);
 }

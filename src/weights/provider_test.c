@@ -2,7 +2,7 @@
  * were hinted; what is read how often; failures and stops. */
 #include "weights/provider.h"
 
-#include "base/fault.h"
+#include "base/fault_for_test.h"
 #include "io/ring_for_test.h"
 #include "io/ring_method.h"
 #include "weights/matrix_for_test.h"
@@ -69,13 +69,6 @@ static int remove_model(void **state) {
     file_close(file);
     free(data);
     return unlink(path);
-}
-
-static int disarm(void **state) {
-    (void)state;
-    for (int point = 0; point < SL_FAULT_POINTS; point++)
-        fault_arm((enum fault_point)point, 0, false);
-    return 0;
 }
 
 typedef enum status provider_new(const struct layout *, const struct provider_options *,
@@ -328,14 +321,14 @@ static void resident_takes_hints_as_it_has_places(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(providers_give_the_bytes_of_the_file, disarm),
-        cmocka_unit_test_teardown(stream_reads_what_it_keeps_once, disarm),
-        cmocka_unit_test_teardown(stream_takes_hints_for_its_slabs_alone, disarm),
-        cmocka_unit_test_teardown(stream_reads_a_block_twice_over_the_border, disarm),
-        cmocka_unit_test_teardown(providers_tell_of_failed_reads, disarm),
-        cmocka_unit_test_teardown(providers_stop_while_waiting, disarm),
-        cmocka_unit_test_teardown(providers_survive_lack_of_everything, disarm),
-        cmocka_unit_test_teardown(resident_takes_hints_as_it_has_places, disarm),
+        cmocka_unit_test_teardown(providers_give_the_bytes_of_the_file, fault_disarm_all),
+        cmocka_unit_test_teardown(stream_reads_what_it_keeps_once, fault_disarm_all),
+        cmocka_unit_test_teardown(stream_takes_hints_for_its_slabs_alone, fault_disarm_all),
+        cmocka_unit_test_teardown(stream_reads_a_block_twice_over_the_border, fault_disarm_all),
+        cmocka_unit_test_teardown(providers_tell_of_failed_reads, fault_disarm_all),
+        cmocka_unit_test_teardown(providers_stop_while_waiting, fault_disarm_all),
+        cmocka_unit_test_teardown(providers_survive_lack_of_everything, fault_disarm_all),
+        cmocka_unit_test_teardown(resident_takes_hints_as_it_has_places, fault_disarm_all),
     };
     return cmocka_run_group_tests_name("provider", tests, make_model, remove_model);
 }
