@@ -133,14 +133,15 @@ static bool can_protect(const struct sched *sched, const struct seq *seq) {
 
 /* ---- what is expected */
 
-static size_t pass_tokens(const struct sched *sched) {
-    return pace_tokens(&sched->pace, sched->limits.pass_tokens);
+static size_t pass_tokens(const struct sched *sched, size_t decoded) {
+    return pace_tokens(&sched->pace, decoded, sched->limits.pass_tokens);
 }
 
 /* Tokens of prompts that go into a pass beside so many of decoding rows: what the pace allows, and
  * always some. */
 static size_t prefill_tokens(const struct sched *sched, size_t decoded) {
-    size_t most = pass_tokens(sched), least = sched->limits.pass_tokens / PREFILL_SHARE_LEAST;
+    size_t most = pass_tokens(sched, decoded);
+    size_t least = sched->limits.pass_tokens / PREFILL_SHARE_LEAST;
     size_t slack = most > decoded ? most - decoded : 0;
     least = least > 0 ? least : 1;
     return slack > least ? slack : least;
@@ -225,7 +226,8 @@ static bool has_room(struct sched *sched, const struct outlook_row *row) {
     const struct sched_limits *limits = &sched->limits;
     make_outlook(sched);
     size_t tokens = sched->decoding_count + sched->prefill_pending;
-    size_t most = sched->prefill_pending > 0 ? pass_tokens(sched) : limits->pass_tokens;
+    size_t most = sched->prefill_pending > 0 ? pass_tokens(sched, sched->decoding_count)
+                                             : limits->pass_tokens;
     if (tokens >= most)
         return false;
     double again = sched->again_lately / (sched->computed_lately + 1);

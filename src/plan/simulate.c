@@ -103,7 +103,7 @@ static void take_next(struct play *play) {
 static double room_of_pass(const struct play *play) {
     double most = (double)play->options->pass_tokens, decoding = (double)play->heap_count;
     double least = decoding + floor(most / PREFILL_SHARE_LEAST);
-    if (!play->has_waited || play->slack <= 0 || play->slack >= most)
+    if (!play->has_waited || play->slack <= decoding || play->slack >= most)
         return most;
     least = play->slack > least ? play->slack : least;
     return least < most ? least : most;
