@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 
+#include <math.h>
+
 #define FADE 0.9              /* of older passes, with each new one */
 #define PASSES_LEAST 3u       /* before anything is concluded */
 #define WAIT_SHARE_LEAST 0.05 /* of a pass that waits for the disk */
@@ -28,9 +30,10 @@ void pace_learn(struct pace *pace, size_t tokens, double seconds, double wait_se
     pace->read_seconds = known > 0 ? known * FADE + seconds * (1 - FADE) : seconds;
 }
 
-size_t pace_tokens(const struct pace *pace, size_t most) {
+/* Tokens that are computed in the time of the reads; INFINITY where passes do not wait. */
+static double slack_of(const struct pace *pace) {
     if (pace->read_seconds <= 0 || pace->pass_count < PASSES_LEAST)
-        return most;
+        return INFINITY;
     double mean = pace->tokens / pace->passes, seconds = pace->seconds / pace->passes;
     double spread = pace->squares / pace->passes - mean * mean;
     double average = seconds / mean, slope = average;
@@ -39,10 +42,13 @@ size_t pace_tokens(const struct pace *pace, size_t most) {
         slope = slope < average ? slope : average;
         slope = slope > average / 8 ? slope : average / 8;
     }
-    if (slope <= 0)
+    return slope > 0 ? mean + (pace->read_seconds - seconds) / slope : INFINITY;
+}
+
+size_t pace_tokens(const struct pace *pace, size_t decoded, size_t most) {
+    double tokens = slack_of(pace), least = (double)(most / TOKENS_SHARE_LEAST);
+    if (tokens <= (double)decoded)
         return most;
-    double tokens = mean + (pace->read_seconds - seconds) / slope;
-    double least = (double)(most / TOKENS_SHARE_LEAST);
     least = least > TILE ? least : TILE;
     tokens = tokens > least ? tokens : least;
     if (tokens >= (double)most)

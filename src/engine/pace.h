@@ -15,8 +15,9 @@ struct pace {
 
 /* A pass is over: its tokens, how long it took, how long the processor waited for blocks. */
 void pace_learn(struct pace *pace, size_t tokens, double seconds, double wait_seconds);
-/* Tokens that a pass may have without lasting longer than its reads; at most `most`, which is also
- * the answer where passes do not wait. */
-size_t pace_tokens(const struct pace *pace, size_t most);
+/* Tokens that a pass may have without lasting longer than its reads, `decoded` of them those of
+ * decoding rows; at most `most`, which is also the answer where passes do not wait, and where the
+ * decoding rows alone take longer than the reads: nothing is left to be kept. */
+size_t pace_tokens(const struct pace *pace, size_t decoded, size_t most);
 
 #endif

@@ -137,15 +137,16 @@ bool sched_is_opening(const struct sched *sched) {
     return sched->limits.opening_tokens > 0 && sched->ended_rows < sched->limits.opening_rows;
 }
 
-static size_t pass_tokens(const struct sched *sched) {
-    size_t most = pace_tokens(&sched->pace, sched->limits.pass_tokens);
+static size_t pass_tokens(const struct sched *sched, size_t decoded) {
+    size_t most = pace_tokens(&sched->pace, decoded, sched->limits.pass_tokens);
     return sched_is_opening(sched) ? size_min(most, sched->limits.opening_tokens) : most;
 }
 
 /* Tokens of prompts that go into a pass beside so many of decoding rows: what the pace allows, and
  * always some, but for the passes of the opening that have enough of others. */
 static size_t prefill_tokens(const struct sched *sched, size_t decoded) {
-    size_t most = pass_tokens(sched), least = sched->limits.pass_tokens / PREFILL_SHARE_LEAST;
+    size_t most = pass_tokens(sched, decoded);
+    size_t least = sched->limits.pass_tokens / PREFILL_SHARE_LEAST;
     size_t slack = most > decoded ? most - decoded : 0;
     if (sched_is_opening(sched) && decoded > 0)
         return slack;
@@ -232,7 +233,8 @@ static bool has_room(struct sched *sched, const struct outlook_row *row) {
     const struct sched_limits *limits = &sched->limits;
     make_outlook(sched);
     size_t tokens = sched->decoding_count + sched->prefill_pending;
-    size_t most = sched->prefill_pending > 0 ? pass_tokens(sched) : limits->pass_tokens;
+    size_t most = sched->prefill_pending > 0 ? pass_tokens(sched, sched->decoding_count)
+                                             : limits->pass_tokens;
     if (tokens >= most)
         return false;
     double again = sched->again_lately / (sched->computed_lately + 1);

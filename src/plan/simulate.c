@@ -101,15 +101,16 @@ static void take_next(struct play *play) {
 /* Tokens that the next pass may have: prompts do not make a pass longer that waits for the drive,
  * or that the first answers are made in. */
 static double room_of_pass(const struct play *play) {
-    double most = (double)play->options->pass_tokens, decoding = (double)play->heap_count;
-    double least = decoding + floor(most / PREFILL_SHARE_LEAST);
-    double opening = (double)play->options->opening_tokens;
-    if (opening > 0 && play->ended < play->options->opening_rows)
-        return opening > decoding ? opening : decoding < most ? decoding : most;
-    if (!play->has_waited || play->slack <= 0 || play->slack >= most)
-        return most;
-    least = play->slack > least ? play->slack : least;
-    return least < most ? least : most;
+    const struct simulate_options *options = play->options;
+    double most = (double)options->pass_tokens, decoding = (double)play->heap_count;
+    double least = decoding + floor(most / PREFILL_SHARE_LEAST), room = most;
+    if (play->has_waited && play->slack > decoding && play->slack < most)
+        room = play->slack;
+    if (options->opening_tokens > 0 && play->ended < options->opening_rows) {
+        room = fmin(room, (double)options->opening_tokens);
+        least = decoding;
+    }
+    return fmin(fmax(room, least), most);
 }
 
 /* ---- one after the other, as in sched.c */
