@@ -121,9 +121,9 @@ def every_set(tally, sluice, checks, model, is_deep, folder):
     for isa in filter(lambda isa: can(sluice, "--isa", isa), ISAS):
         program, names = forced(sluice, folder, "--isa", isa), () if is_deep else FEW_MODELS
         script(tally, f"fixtures: every set: models on {isa}", [sys.executable, checks / "answers.py", "--bin", program, "models", *names])
-        if is_deep and model and isa != "scalar":
+        if is_deep and model:
             script(tally, f"fixtures: every set: smollm2 on {isa}", [sys.executable, checks / "answers.py", "--bin", program, "smollm2", "--model", model])
-    for options in [("--isa", isa) for isa in ISAS[1:]] + [("--kernels", kernels) for kernels in BF16_SETS]:
+    for options in [("--isa", isa) for isa in ISAS] + [("--kernels", kernels) for kernels in BF16_SETS]:
         if is_deep and model and can(sluice, *options):
             script(tally, f"promises: every set: bits with {' '.join(options)}",
                    [sys.executable, checks / "promises.py", "--bin", forced(sluice, folder, *options), "--model", model, "--take", 12, "--max-tokens", 12, "bits"])
