@@ -7,7 +7,10 @@
 #include <math.h>
 
 #define PASS_FADING 0.97 /* of a pass in the sums when one more comes */
-#define LATE_FADING 0.9  /* likewise where the newest count most */
+/* A pass in which the processor waited for less than this share of it tells little of the drive's
+ * rate: reads may have waited for the processor. */
+#define WAIT_SHARE_LEAST 0.1
+#define LITTLE 0.02
 /* The first pass is hardly one of many: caches are cold, pages new. */
 #define FIRST_FADING 0.1
 /* The plan's slope weighs like so many passes that lie a mean apart from the others. */
@@ -30,7 +33,6 @@ static double bytes_of(const struct pass_cost *cost, double tokens) {
 
 void estimate_pass(struct estimate *estimate, const struct estimate_pass *pass) {
     double fading = estimate->passes == 1 ? FIRST_FADING : PASS_FADING;
-    double late_fading = estimate->passes == 1 ? FIRST_FADING : LATE_FADING;
     double work = work_of(&estimate->known, pass->tokens, pass->logits);
     double compute = fmax(pass->seconds - pass->wait_seconds, 0);
     double bytes = bytes_of(&estimate->known, pass->tokens);
@@ -40,11 +42,9 @@ void estimate_pass(struct estimate *estimate, const struct estimate_pass *pass) 
     estimate->seconds = estimate->seconds * fading + compute;
     estimate->work_squared = estimate->work_squared * fading + work * work;
     estimate->work_seconds = estimate->work_seconds * fading + work * compute;
-    estimate->late_weight = estimate->late_weight * late_fading + 1;
-    estimate->late_work = estimate->late_work * late_fading + work;
-    estimate->late_seconds = estimate->late_seconds * late_fading + compute;
-    estimate->read_bytes = estimate->read_bytes * late_fading + bytes;
-    estimate->read_seconds = estimate->read_seconds * late_fading + pass->read_seconds;
+    double told = pass->wait_seconds > WAIT_SHARE_LEAST * pass->seconds ? 1 : LITTLE;
+    estimate->read_bytes = estimate->read_bytes * fading + told * bytes;
+    estimate->read_seconds = estimate->read_seconds * fading + told * pass->read_seconds;
 }
 
 void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
@@ -60,11 +60,8 @@ void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
         slope +=
             (both - slope * spread) / (spread + PASSES_BELIEVED / estimate->weight * work * work);
         slope = fmin(fmax(slope, 1e-3 * seconds / work), seconds / work);
-        double fixed = seconds - slope * work;
-        double level =
-            estimate->late_seconds / (estimate->late_weight * fixed + estimate->late_work * slope);
-        cost.flops_per_second = 1 / (level * slope);
-        cost.fixed_seconds = level * fixed;
+        cost.flops_per_second = 1 / slope;
+        cost.fixed_seconds = seconds - slope * work;
     }
     if (estimate->read_seconds > 0 && estimate->read_bytes > 0)
         cost.read_bytes_per_second = estimate->read_bytes / estimate->read_seconds;

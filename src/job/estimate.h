@@ -10,9 +10,10 @@
  *     seconds = f0 + s0 x work        is scaled to        r x (f0 + s0 x work) + d x (work - mean)
  *
  * with r from the means, and d from least squares, drawn towards 0 while all passes are alike. So
- * passes of prompts alone do not say that a pass of few tokens takes as long. The line's level is
- * that of the last ten passes or so: a machine that others use too is now faster, now slower. What
- * a pass waits for the drive is no work of it; the drive's rate is told by the time that it reads.
+ * passes of prompts alone do not say that a pass of few tokens takes as long. Of
+ * the last thirty passes or so: a machine that others use too is now faster, now slower. What a
+ * pass waits for the drive is no work of it; the drive's rate is told by the time in which it reads
+ * while the processor waits.
  */
 #ifndef SLUICE_JOB_ESTIMATE_H
 #define SLUICE_JOB_ESTIMATE_H
@@ -24,7 +25,6 @@ struct estimate {
     struct pass_cost known; /* of the plan */
     size_t passes;
     double weight, work, seconds, work_squared, work_seconds; /* of passes, fading */
-    double late_weight, late_work, late_seconds;              /* likewise, but sooner */
     double read_bytes, read_seconds;                          /* likewise */
 };
 
