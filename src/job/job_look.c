@@ -80,7 +80,7 @@ void job_count(struct job *job) {
     totals.answered = job->output != NULL ? output_counts(job->output).rows_done : 0;
     totals.prompt_tokens = totals.shared_tokens = totals.answer_tokens = totals.sequence_tokens = 0;
     totals.pages = totals.window_pages = totals.scored_tokens = 0;
-    totals.longest = totals.longest_prompt = totals.longest_answer = 0;
+    totals.longest = totals.longest_prompt = totals.longest_answer = totals.head_tokens = 0;
     size_t window_pages = kv_window_pages(kv_window(&job->model->config)); /* the most of a row */
     for (size_t i = 0; i < job->rows.count; i++) {
         const struct job_row *looked = &job->looked[i];
@@ -91,6 +91,8 @@ void job_count(struct job *job) {
         totals.certain_rows += parts * looked->ignores_eos;
         totals.prompt_tokens += looked->row_tokens;
         totals.shared_tokens += looked->shared_tokens + shared_by_parts(job, looked);
+        if (kv_has_states(&job->model->config))
+            totals.head_tokens = size_max(totals.head_tokens, looked->shared_tokens);
         totals.answer_tokens += parts * answer;
         totals.scored_tokens += looked->scored_tokens;
         totals.sequence_tokens += looked->row_tokens + parts * answer;

@@ -45,6 +45,7 @@ struct play {
     struct entrant *queue; /* [places], a circle: those whose prompts are not computed */
     size_t queue_first, queue_count;
     double prompt_left; /* of the first in the queue */
+    double head_left;   /* of head_tokens */
     size_t pages_promised;
     double credit;          /* of pages x passes, while rows enter evenly */
     double prompts_waiting; /* tokens of the queue */
@@ -271,6 +272,8 @@ static void pass_with_prompts(struct play *play) {
     double room = room_of_pass(play), decoding = (double)play->heap_count;
     double decoded = decoding < room ? decoding : room, left = room - decoded, logits = decoded;
     double prompts = 0;
+    if (play->head_left > 0)
+        left = fmin(left, play->head_left);
     size_t finished = 0, first = play->queue_first;
     double prompt_left = play->prompt_left;
     while (finished < play->queue_count && prompt_left <= left) {
@@ -301,6 +304,7 @@ static void pass_with_prompts(struct play *play) {
     }
     play->prompt_left = prompt_left;
     play->prompts_waiting -= prompts;
+    play->head_left -= prompts;
 }
 
 /* Passes of decoding rows alone, until the first of them ends. */
@@ -388,6 +392,7 @@ enum status simulate(const struct simulate_options *options, struct simulated *o
     size_t played = (options->row_count + play.stride - 1) / play.stride + inside;
     play.places = options->batch < played ? options->batch : played;
     play.slack = options->ignores_drive ? 0 : slack_of(options->cost);
+    play.head_left = (double)options->head_tokens;
     play.credit = start != NULL ? start->credit : (double)options->page_count;
     play.has_waited = start != NULL && start->has_waited;
     play.first_count = played < SL_FIRST_ROWS ? played : SL_FIRST_ROWS;

@@ -53,8 +53,9 @@ struct simulate_options {
     const struct answers *expected;     /* NULL: every answer reaches its limit */
     size_t batch, pass_tokens;
     size_t opening_rows, opening_tokens; /* as in sched.h */
-    size_t page_count;    /* of the layers that bound the rows; 0: nothing does */
+    size_t page_count;                   /* of the layers that bound the rows; 0: nothing does */
     size_t row_pages_max; /* a row takes no more, as where all layers have a window; 0: no bound */
+    size_t head_tokens;   /* that one row computes while others wait for its state; 0: none wait */
     bool is_certain;      /* all rows go on to their limits: they enter evenly, see sched.c */
     bool ignores_drive;   /* prompts are not held back to the drive's time: the most at once */
     const struct pass_cost *cost;

@@ -104,6 +104,22 @@ static void an_opening_brings_the_first_rows_sooner(void **state) {
     assert_int_equal(opened.passes, usual.passes);
 }
 
+/* Twelve rows, of which the first computes 40 tokens that all begin with: nobody else is in those
+ * passes, so none has more than 40 tokens, of 64. */
+static void others_wait_for_the_state_behind_a_head(void **state) {
+    (void)state;
+    struct play_row rows[12];
+    fill_rows(rows, 12, 2, 3);
+    rows[0].prompt = 42;
+    struct simulate_options options = {.batch = 12, .pass_tokens = 64};
+    struct simulated usual = simulated_of(rows, 12, 12, options);
+    options.head_tokens = 40;
+    struct simulated out = simulated_of(rows, 12, 12, options);
+    assert_int_equal(usual.pass_tokens_max, 64);
+    assert_int_equal(out.pass_tokens_max, 40);
+    assert_int_equal(out.passes, usual.passes + 1);
+}
+
 /* Two rows are in: one decodes and has 3 tokens to come, the other lacks 20 tokens of its prompt
  * and then has 2. In passes of 16 they take 1 + 15, 1 + 5, 1 + 1 tokens; a third enters with the
  * second one's end, and takes a pass for its prompt and two for its other tokens. */
@@ -300,6 +316,7 @@ int main(void) {
         cmocka_unit_test(passes_take_the_longer_of_reading_and_computing),
         cmocka_unit_test(rows_go_in_the_order_in_which_they_come),
         cmocka_unit_test(an_opening_brings_the_first_rows_sooner),
+        cmocka_unit_test(others_wait_for_the_state_behind_a_head),
         cmocka_unit_test(a_job_goes_on_from_where_it_stands),
         cmocka_unit_test(certain_rows_reach_their_limits),
         cmocka_unit_test(rows_that_do_not_run_are_passed_over),
