@@ -84,6 +84,7 @@ class Sharing(Suite):
 
     def check_states_are_planned_and_one_more_where_rows_part(self):
         """The same rows, and with a first token of their own each: then none is kept. States are most of what these rows take."""
+        self.own_memory_only()
         model = self.small(RECURRENT[1], layers=8, **{"delta-keys": 4, "delta-values": 8, "delta-dim": 128})
         alike, bytes_of = self.alike(new=30), []
         for rows in (alike, [{**row, "prompt_ids": [6 + i, *row["prompt_ids"][1:]]} for i, row in enumerate(alike)]):
