@@ -16,7 +16,6 @@
 /* The plan's slope weighs like so many passes that lie a mean apart from the others. */
 #define PASSES_BELIEVED 1.0
 #define SHARES 1e6 /* parts of a chance, as rows of a histogram */
-#define GOLDEN 0.6180339887498949
 
 void estimate_init(struct estimate *estimate, const struct pass_cost *known) {
     *estimate = (struct estimate){.known = *known};
@@ -97,8 +96,7 @@ static double answer_left(const struct sched *sched, const struct answers *answe
     double have = (double)seq_answer_count(seq), limit = (double)seq->max_tokens, end = limit;
     if (!seq->ignores_eos) {
         double ended = 1 - expect_survival(&sched->expect, seq_answer_count(seq), seq->max_tokens);
-        double chance = ((double)number + 0.5) * GOLDEN;
-        chance -= floor(chance);
+        double chance = answers_quantile((double)number + 0.5);
         end = ceil(answers_share(answers, ended + chance * (1 - ended)) * limit);
     }
     return fmax(end - have, 1);

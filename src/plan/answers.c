@@ -1,6 +1,9 @@
 /* Owns the histogram of answer lengths. Refuses nothing. */
 #include "plan/answers.h"
 
+#include <math.h>
+
+#define GOLDEN 0.6180339887498949
 #define ROWS_KEPT 4096u /* older rows fade beyond that */
 #define ROWS_DOUBTED 8u /* at their limits, beside a first row; fewer beside more */
 
@@ -36,6 +39,11 @@ double answers_life(const struct answers *answers) {
         squares += (double)answers->rows[i] * share * share;
     }
     return sum > 0 ? squares / (2 * sum) : 0.5;
+}
+
+double answers_quantile(double number) {
+    double quantile = number * GOLDEN;
+    return quantile - floor(quantile);
 }
 
 double answers_share(const struct answers *answers, double quantile) {

@@ -80,6 +80,21 @@ static void few_rows_do_not_overrule_the_limit(void **state) {
     assert_true(answers_share(&one, 0.2) == 1);
 }
 
+/* Of any 100 rows that follow each other, 8 to 12 fall into each tenth. */
+static void quantiles_lie_evenly_in_any_stretch(void **state) {
+    (void)state;
+    for (size_t first = 0; first < 3000; first += 37) {
+        size_t counts[10] = {0};
+        for (size_t i = first; i < first + 100; i++) {
+            double quantile = answers_quantile((double)i);
+            assert_true(quantile >= 0 && quantile < 1);
+            counts[(size_t)(quantile * 10)]++;
+        }
+        for (size_t i = 0; i < 10; i++)
+            assert_in_range(counts[i], 8, 12);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_fall_into_their_bins),
@@ -87,6 +102,7 @@ int main(void) {
         cmocka_unit_test(means_and_quantiles_are_those_of_the_rows),
         cmocka_unit_test(old_rows_fade_as_new_ones_come),
         cmocka_unit_test(few_rows_do_not_overrule_the_limit),
+        cmocka_unit_test(quantiles_lie_evenly_in_any_stretch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

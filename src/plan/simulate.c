@@ -17,9 +17,6 @@
 #define WAIT_TOKENS 0.95
 /* Prompts have so much of a pass whatever the drive does: one part in so many, as in sched.c. */
 #define PREFILL_SHARE_LEAST 8.0
-/* Quantiles of answers are spread by the golden ratio: any stretch of rows gets its share of long
- * and short ones (Weyl's equidistribution). */
-#define GOLDEN 0.6180339887498949
 
 struct entrant {
     uint32_t prompt, answer, pages;
@@ -89,9 +86,9 @@ static void take_next(struct play *play) {
     play->has_next = find_row(play, &row);
     if (!play->has_next)
         return;
-    double quantile = (double)play->entered * GOLDEN, length = row.answer;
+    double quantile = answers_quantile((double)play->entered), length = row.answer;
     expected = expected == NULL || row.is_certain ? &unknown : expected;
-    length = ceil(answers_share(expected, quantile - floor(quantile)) * length);
+    length = ceil(answers_share(expected, quantile) * length);
     play->next = (struct entrant){
         .prompt = row.prompt,
         .answer = length > 1 ? (uint32_t)length : 1,
