@@ -133,13 +133,14 @@ static bool can_protect(const struct sched *sched, const struct seq *seq) {
 
 /* ---- what is expected */
 
-bool sched_is_opening(const struct sched *sched) {
+/* The first rows are on their way. */
+static bool is_opening(const struct sched *sched) {
     return sched->limits.opening_tokens > 0 && sched->ended_rows < sched->limits.opening_rows;
 }
 
 static size_t pass_tokens(const struct sched *sched, size_t decoded) {
     size_t most = pace_tokens(&sched->pace, decoded, sched->limits.pass_tokens);
-    return sched_is_opening(sched) ? size_min(most, sched->limits.opening_tokens) : most;
+    return is_opening(sched) ? size_min(most, sched->limits.opening_tokens) : most;
 }
 
 /* Tokens of prompts that go into a pass beside so many of decoding rows: what the pace allows, and
@@ -148,7 +149,7 @@ static size_t prefill_tokens(const struct sched *sched, size_t decoded) {
     size_t most = pass_tokens(sched, decoded);
     size_t least = sched->limits.pass_tokens / PREFILL_SHARE_LEAST;
     size_t slack = most > decoded ? most - decoded : 0;
-    if (sched_is_opening(sched) && decoded > 0)
+    if (is_opening(sched) && decoded > 0)
         return slack;
     least = least > 0 ? least : 1;
     return slack > least ? slack : least;

@@ -97,8 +97,6 @@ void sched_release(struct sched *sched);                           /* the seqs a
 bool sched_fits(struct sched *sched, const struct sched_ask *ask); /* now */
 /* Whether enough rows have come to the last part of their limits to tell whether most do. */
 bool sched_knows_late(const struct sched *sched);
-/* The first rows are on their way. */
-bool sched_is_opening(const struct sched *sched);
 bool sched_can_ever_fit(const struct sched *sched, size_t prompt_count, size_t max_tokens);
 /* Most tokens of a pass with logits: one a row, or of rows that are scored half of the pass. */
 size_t sched_logits_max(const struct sched_limits *limits);

@@ -81,26 +81,27 @@ static enum status play(const struct plan *plan, const struct answers *expected,
 /* Passes of fewer tokens leave the processor waiting for memory. */
 #define OPENING_TOKENS_LEAST ((size_t)32)
 
-/* Decides on opening_tokens: the most that bring the first answers in time. */
+/* Decides on opening_tokens: the most that bring the first answers in time. *out: the schedule. */
 static enum status choose_opening(struct plan *plan, const struct answers *expected,
-                                  struct error *err) {
-    struct simulated usual, out;
+                                  struct simulated *out, struct error *err) {
+    struct simulated tried;
     size_t best = 0;
     plan->opening_rows = SL_FIRST_ROWS - size_min(plan->rows.answered, SL_FIRST_ROWS);
     plan->opening_tokens = 0;
-    if (plan->opening_rows == 0)
-        return SL_OK;
-    TRY(play(plan, expected, false, &usual, err));
-    double wished = FIRST_SECONDS - plan->load_seconds, soon = usual.first_rows_seconds;
-    size_t tokens = soon > wished ? plan->pass_tokens / 2 : 0;
+    TRY(play(plan, expected, false, out, err));
+    double wished = FIRST_SECONDS - plan->load_seconds, soon = out->first_rows_seconds;
+    double most = OPENING_COST * out->seconds, sooner = SOONER * soon;
+    size_t tokens = plan->opening_rows > 0 ? plan->pass_tokens / 2 : 0;
     for (; tokens >= OPENING_TOKENS_LEAST && soon > wished; tokens /= 2) {
         plan->opening_tokens = tokens;
-        TRY(play(plan, expected, false, &out, err));
-        soon = out.first_rows_seconds;
-        bool is_worth = soon <= wished || soon <= SOONER * usual.first_rows_seconds;
-        if (out.seconds > OPENING_COST * usual.seconds)
+        TRY(play(plan, expected, false, &tried, err));
+        if (tried.seconds > most)
             break;
-        best = is_worth ? tokens : best;
+        soon = tried.first_rows_seconds;
+        if (soon > wished && soon > sooner)
+            continue;
+        best = tokens;
+        *out = tried;
     }
     plan->opening_tokens = best;
     return SL_OK;
@@ -113,11 +114,10 @@ enum status plan_time(struct plan *plan, struct error *err) {
     const struct answers *expected = answers_count(&plan->answers) > 0 ? &plan->answers : NULL;
     double weights = (double)plan->weights_bytes;
     plan->load_seconds = plan->slab_count > 0 ? 0 : weights / (double)plan->read_bytes_per_second;
-    TRY(choose_opening(plan, expected, err));
-    TRY(play(plan, NULL, false, &plan->at_limit, err));
-    plan->likely = plan->at_limit;
+    TRY(choose_opening(plan, expected, &plan->likely, err));
+    plan->at_limit = plan->likely;
     if (expected != NULL)
-        TRY(play(plan, expected, false, &plan->likely, err));
+        TRY(play(plan, NULL, false, &plan->at_limit, err));
     plan->crowded = plan->likely;
     if (plan->slab_count > 0)
         TRY(play(plan, expected, true, &plan->crowded, err));
