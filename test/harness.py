@@ -3,6 +3,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -144,6 +145,8 @@ def main(suite_class):
     parser.add_argument("--bin", required=True)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
+    # A shell starts what runs in the background with SIGINT ignored; the program would inherit that, and lose a signal that comes before it sets its own.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     passed = failed = skipped = 0
     with tempfile.TemporaryDirectory(prefix="sluice-test-", dir=getattr(suite_class, "scratch_in", None)) as scratch:
         suite = suite_class(args.bin, scratch)

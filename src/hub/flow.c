@@ -35,20 +35,6 @@ static uint8_t *piece_at(const struct flow *flow, uint64_t number) {
     return flow->slab.data + (number % SL_FLOW_PIECES) * SL_FLOW_PIECE_BYTES;
 }
 
-/* How many of the pieces that wait for the worker lie one behind the other in memory; at least one.
- * Half of the buffers stay with who adds. Under the lock. */
-static uint64_t count_together(const struct worker *worker, size_t *bytes) {
-    const struct flow *flow = worker->flow;
-    uint64_t count = 0;
-    size_t slot = (size_t)(worker->done % SL_FLOW_PIECES);
-    *bytes = 0;
-    do
-        *bytes += flow->piece_bytes[slot + count++];
-    while (worker->done + count < flow->handed && slot + count < SL_FLOW_PIECES &&
-           *bytes == count * SL_FLOW_PIECE_BYTES && count < SL_FLOW_PIECES / 2);
-    return count;
-}
-
 static void *work(void *ctx) {
     struct worker *worker = ctx;
     struct flow *flow = worker->flow;
@@ -58,15 +44,14 @@ static void *work(void *ctx) {
             pthread_cond_wait(&flow->changed, &flow->lock);
         if (worker->done == flow->handed)
             break;
-        size_t bytes;
-        uint64_t count = count_together(worker, &bytes);
+        size_t bytes = flow->piece_bytes[worker->done % SL_FLOW_PIECES];
         bool is_wanted = !flow->has_failed, is_good = true;
         pthread_mutex_unlock(&flow->lock);
         if (is_wanted)
             is_good = worker->stage.work(worker->stage.ctx, piece_at(flow, worker->done), bytes);
         pthread_mutex_lock(&flow->lock);
         flow->has_failed = flow->has_failed || !is_good;
-        worker->done += count;
+        worker->done++;
         pthread_cond_broadcast(&flow->changed);
     }
     pthread_mutex_unlock(&flow->lock);

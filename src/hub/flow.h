@@ -11,12 +11,11 @@
 
 #define SL_FLOW_STAGES_MAX 2
 #define SL_FLOW_PIECE_BYTES ((size_t)1 << 20)
-#define SL_FLOW_PIECES 8 /* in memory */
+#define SL_FLOW_PIECES 4 /* in memory */
 
 struct flow;
 struct flow_stage {
-    /* Gets a piece, or all that wait, up to half of the buffers; aligned to SL_IO_ALIGN. False ends
-     * the flow. */
+    /* Gets a piece, aligned to SL_IO_ALIGN; false ends the flow. */
     bool (*work)(void *ctx, const void *data, size_t bytes);
     void *ctx;
 };

@@ -25,8 +25,6 @@ struct reader {
     size_t pieces, last_bytes;
     bool is_right;
     bool is_slow;
-    _Atomic bool is_held; /* at the piece that it is at */
-    _Atomic bool has_begun;
     size_t fails_at; /* piece; SIZE_MAX: none */
     _Atomic uint64_t done;
 };
@@ -34,12 +32,8 @@ struct reader {
 static bool compare(void *ctx, const void *data, size_t bytes) {
     struct reader *reader = ctx;
     const uint8_t *from = data;
-    atomic_store(&reader->has_begun, true);
-    while (reader->is_slow || atomic_load(&reader->is_held)) {
+    if (reader->is_slow)
         clock_sleep(0.001);
-        if (reader->is_slow)
-            break;
-    }
     reader->is_right = reader->is_right && (uintptr_t)data % SL_IO_ALIGN == 0;
     for (size_t i = 0; i < bytes; i += i + 997 < bytes ? 997 : 1)
         reader->is_right = reader->is_right && from[i] == byte_at(reader->at + i);
@@ -131,26 +125,6 @@ static void who_adds_waits_for_the_slowest_stage(void **state) {
     all_have_seen(&world); /* to free it waits, too */
 }
 
-/* Of eight buffers half at most, so that the other half can be filled meanwhile. */
-static void pieces_that_wait_are_worked_on_together(void **state) {
-    (void)state;
-    struct world world;
-    begin(&world, 0);
-    struct reader *held = &world.readers[0];
-    atomic_store(&held->is_held, true);
-    assert_true(add(&world, PIECE));
-    while (!atomic_load(&held->has_begun))
-        clock_sleep(0.001);
-    assert_true(add(&world, 6 * PIECE + 5));
-    atomic_store(&held->is_held, false);
-    assert_true(flow_drain(world.flow));
-    all_have_seen(&world);
-    /* One, four, and two with or without the five bytes that came last. */
-    assert_in_range(held->pieces, 3, 4);
-    assert_int_equal(held->last_bytes % PIECE, 5);
-    flow_free(world.flow);
-}
-
 static void a_stage_that_fails_is_told_once_and_not_called_again(void **state) {
     (void)state;
     struct world world;
@@ -189,7 +163,6 @@ int main(void) {
         cmocka_unit_test(every_stage_sees_all_bytes_in_order),
         cmocka_unit_test(pieces_end_at_multiples_of_their_size_wherever_they_begin),
         cmocka_unit_test(who_adds_waits_for_the_slowest_stage),
-        cmocka_unit_test(pieces_that_wait_are_worked_on_together),
         cmocka_unit_test(a_stage_that_fails_is_told_once_and_not_called_again),
         cmocka_unit_test(a_failure_at_the_last_bytes_is_told_by_the_drain),
     };
