@@ -41,6 +41,8 @@ void estimate_pass(struct estimate *estimate, const struct estimate_pass *pass) 
     estimate->seconds = estimate->seconds * fading + compute;
     estimate->work_squared = estimate->work_squared * fading + work * work;
     estimate->work_seconds = estimate->work_seconds * fading + work * compute;
+    double longer = fmax(compute, pass->read_seconds);
+    estimate->idle_seconds = estimate->idle_seconds * fading + fmax(pass->seconds - longer, 0);
     double told = pass->wait_seconds > WAIT_SHARE_LEAST * pass->seconds ? 1 : LITTLE;
     estimate->read_bytes = estimate->read_bytes * fading + told * bytes;
     estimate->read_seconds = estimate->read_seconds * fading + told * pass->read_seconds;
@@ -61,6 +63,7 @@ void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
         slope = fmin(fmax(slope, 1e-3 * seconds / work), seconds / work);
         cost.flops_per_second = 1 / slope;
         cost.fixed_seconds = seconds - slope * work;
+        cost.idle_seconds = estimate->idle_seconds / estimate->weight;
     }
     if (estimate->read_seconds > 0 && estimate->read_bytes > 0)
         cost.read_bytes_per_second = estimate->read_bytes / estimate->read_seconds;

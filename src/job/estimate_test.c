@@ -248,12 +248,36 @@ static void reads_tell_the_drive(void **state) {
     assert_true(fabs(cost_seconds(&cost, 100, 0) - 2) < 1e-9);
 }
 
+/* Reads of 3 s and 4 s of work (of 400 tokens) that take 5 s together, and longer reads. */
+static void what_both_wait_for_each_other_is_added(void **state) {
+    (void)state;
+    const struct pass_cost plan = {.flops_per_second = 100,
+                                   .token_flops = 1,
+                                   .read_bytes = 1000,
+                                   .read_bytes_per_second = 1e6};
+    struct estimate estimate;
+    struct pass_cost cost;
+    estimate_init(&estimate, &plan);
+    for (int i = 0; i < 3; i++)
+        estimate_pass(&estimate, &(struct estimate_pass){400, 0, 5, 1, 3});
+    estimate_cost(&estimate, &cost);
+    assert_true(fabs(cost_seconds(&cost, 400, 0) - 5) < 1e-9);
+    assert_true(fabs(cost_seconds(&cost, 800, 0) - 9) < 1e-9);
+    assert_true(fabs(cost_seconds(&cost, 10, 0) - 4) < 1e-9);
+    estimate_init(&estimate, &plan);
+    for (int i = 0; i < 3; i++)
+        estimate_pass(&estimate, &(struct estimate_pass){400, 0, 11, 7, 10});
+    estimate_cost(&estimate, &cost);
+    assert_true(fabs(cost_seconds(&cost, 400, 0) - 11) < 1e-9);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_left_is_about_what_comes_from_the_fifth_pass_on),
         cmocka_unit_test(passes_that_are_alike_scale_the_plan),
         cmocka_unit_test(passes_that_differ_tell_the_line),
         cmocka_unit_test(reads_tell_the_drive),
+        cmocka_unit_test(what_both_wait_for_each_other_is_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

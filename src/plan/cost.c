@@ -27,7 +27,7 @@ double cost_read_seconds(const struct pass_cost *cost, double tokens) {
 double cost_seconds(const struct pass_cost *cost, double tokens, double logits) {
     double compute = cost_compute_seconds(cost, tokens, logits);
     double read = cost_read_seconds(cost, tokens);
-    return read > compute ? read : compute;
+    return (read > compute ? read : compute) + cost->idle_seconds;
 }
 
 void cost_observe(struct cost_observed *observed, const struct pass_cost *cost, double tokens,

@@ -1,5 +1,6 @@
 /* What a pass costs in seconds: the processor's part and the drive's, whichever is longer, since
- * the one works while the other does. Arithmetic only; any thread.
+ * the one works while the other does. In parts of a pass it is the one, in parts the other: what
+ * they have waited for each other comes on top, where runs have told. Arithmetic only; any thread.
  *
  *   compute = fixed + (tokens x token_flops + logits x logits_flops) / flops_per_second
  *   read    = bytes / read_bytes_per_second, where experts count as far as tokens reach them */
@@ -17,6 +18,7 @@ struct pass_cost {
     double read_bytes_per_second;
     double expert_bytes; /* of read_bytes */
     double expert_share; /* of the experts, those that a token uses; 0: the model is dense */
+    double idle_seconds; /* of a pass, beyond the longer part */
 };
 
 double cost_compute_seconds(const struct pass_cost *cost, double tokens, double logits);
