@@ -10,7 +10,6 @@
 #define FADE 0.9              /* of older passes, with each new one */
 #define PASSES_LEAST 3u       /* before anything is concluded */
 #define WAIT_SHARE_LEAST 0.05 /* of a pass that waits for the disk */
-#define TOKENS_SHARE_LEAST 8u /* of `most`, one part in so many is always allowed */
 #define TILE 16u              /* tokens are computed so many at a time */
 /* Between passes that differ less (in the square of their spread) a slope means nothing. */
 #define SPREAD_LEAST 0.02
@@ -46,7 +45,7 @@ static double slack_of(const struct pace *pace) {
 }
 
 size_t pace_tokens(const struct pace *pace, size_t decoded, size_t most) {
-    double tokens = slack_of(pace), least = (double)(most / TOKENS_SHARE_LEAST);
+    double tokens = slack_of(pace), least = (double)(most / SL_PROMPT_SHARE_LEAST);
     if (tokens <= (double)decoded)
         return most;
     least = least > TILE ? least : TILE;

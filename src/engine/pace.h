@@ -6,6 +6,9 @@
 
 #include "base/status.h"
 
+/* Prompts have one part in so many of a pass, whatever the pace says. */
+#define SL_PROMPT_SHARE_LEAST 8u
+
 struct pace {
     /* Sums over passes, older ones fading: of 1, tokens, tokens^2, compute seconds, both times. */
     double passes, tokens, squares, seconds, products;

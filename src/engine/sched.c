@@ -38,9 +38,6 @@
 /* Rows that came to the last part of their limits before that tells anything. */
 #define LATE_ROWS_LEAST 8.0
 
-/* Prompts have one part in so many of a pass, whatever the pace says. */
-#define PREFILL_SHARE_LEAST 8u
-
 enum status sched_init(struct sched *sched, const struct sched_limits *limits, struct error *err) {
     must(limits->batch_max >= 1);
     must(limits->pass_tokens >= 1);
@@ -147,7 +144,7 @@ static size_t pass_tokens(const struct sched *sched, size_t decoded) {
  * always some, but for the passes of the opening that have enough of others. */
 static size_t prefill_tokens(const struct sched *sched, size_t decoded) {
     size_t most = pass_tokens(sched, decoded);
-    size_t least = sched->limits.pass_tokens / PREFILL_SHARE_LEAST;
+    size_t least = sched->limits.pass_tokens / SL_PROMPT_SHARE_LEAST;
     size_t slack = most > decoded ? most - decoded : 0;
     if (is_opening(sched) && decoded > 0)
         return slack;

@@ -8,6 +8,7 @@
 #include "plan/simulate.h"
 
 #include "base/mem.h"
+#include "engine/pace.h"
 
 #include <math.h>
 
@@ -15,8 +16,6 @@
 /* A pass of fewer tokens than this share of the slack waits for the drive noticeably, see pace.c.
  */
 #define WAIT_TOKENS 0.95
-/* Prompts have so much of a pass whatever the drive does: one part in so many, as in sched.c. */
-#define PREFILL_SHARE_LEAST 8.0
 
 struct entrant {
     uint32_t prompt, answer, pages;
@@ -101,7 +100,7 @@ static void take_next(struct play *play) {
 static double room_of_pass(const struct play *play) {
     const struct simulate_options *options = play->options;
     double most = (double)options->pass_tokens, decoding = (double)play->heap_count;
-    double least = decoding + floor(most / PREFILL_SHARE_LEAST), room = most;
+    double least = decoding + floor(most / SL_PROMPT_SHARE_LEAST), room = most;
     if (play->has_waited && play->slack > decoding && play->slack < most)
         room = play->slack;
     if (options->opening_tokens > 0 && play->ended < options->opening_rows) {
