@@ -82,6 +82,58 @@ class Pull(Suite):
             equal(done.code, 0, done.err)
         equal(len(hub.log), asked, "the hub was asked for what is here")
 
+    def check_a_complete_job_is_told_without_its_model(self):
+        hub, model = self.hub(), ("--disk-floor", "0", "--max-tokens", 4)
+        for rows, code in ((self.rows([{"id": 1, "prompt": "ab"}]), 0), (self.rows([{"id": 1, "prompt": "ab"}, b"[1]"]), 1)):
+            first = self.run(REPO, rows, *model, env=hub.env)
+            equal(first.code, code, first.err)
+            equal(self.command("rm", REPO, env=hub.env).code, 0)
+            asked = len(hub.log)
+            for name in (REPO, f"{REPO}@main"):
+                again = self.run(name, rows, *model, "--threads", 1, out=first.file, env=hub.env)
+                equal((again.code, again.bytes), (code, first.bytes), again.err)
+                true(f"{first.file} is complete: there is nothing to do" in again.err and f"{name} is not on this machine" in again.err, again.err)
+            refused(self.run(REPO, rows, *model, "--seed", 1, out=first.file, env=hub.env), 2, "another job", "--seed was 0, is 1: ")
+            refused(self.run(REPO, rows, *model, "--kernels", "avx512bf16", out=first.file, env=hub.env), 2, "another job", "--kernels")
+            refused(self.run(REPO, [{"id": 1, "prompt": "ac"}], *model, out=first.file, env=hub.env), 2, "another job", "rows was")
+            refused(self.command("score", REPO, rows, "-o", first.file, env=hub.env), 2, "another job", "command")
+            for name in (f"{REPO}@{COMMIT}", "org/other"):
+                refused(self.run(name, rows, *model, out=first.file, env=hub.env), 3, "is complete", f"{REPO}@main", f"sluice pull {name}")
+            equal(first.file.read_bytes(), first.bytes)
+            first.file.write_bytes(first.bytes[first.bytes.index(b"\n") + 1:])
+            refused(self.run(REPO, rows, *model, out=first.file, env=hub.env), 2, "the job is complete, but its results")
+            equal(len(hub.log), asked, "the hub was asked")
+            over = self.run(REPO, rows, *model, "--overwrite", out=first.file, env=hub.env)
+            equal((over.code, over.bytes, len(hub.log) > asked), (code, first.bytes, True), over.err)
+
+    def check_a_complete_job_of_a_path_does_not_tell_which_name_it_has(self):
+        hub, rows = self.hub(), self.rows([{"id": 1, "prompt": "ab"}])
+        self.pull(hub)
+        path = self.folder_of(hub) / "snapshots" / COMMIT
+        first = self.run(path, rows, env=hub.env)
+        equal(first.code, 0, first.err)
+        here = self.run(REPO, rows, out=first.file, env=hub.env)
+        equal((here.code, "complete: there is nothing to do" in here.err), (0, True), here.err)
+        equal(self.command("rm", REPO, env=hub.env).code, 0)
+        asked = len(hub.log)
+        refused(self.run(REPO, rows, out=first.file, env=hub.env), 3, "is complete", COMMIT, f"sluice pull {REPO}", "--overwrite")
+        equal(len(hub.log), asked, "the hub was asked")
+        self.pull(hub)
+        equal(self.run(REPO, rows, out=first.file, env=hub.env).code, 0)
+
+    def check_what_can_be_refused_without_the_model_is_refused_before_it_is_fetched(self):
+        hub, rows = self.hub(), self.rows([{"id": number, "prompt": "ab"} for number in range(400)])
+        refused(self.run(REPO, self.folder() / "none.jsonl", env=hub.env), 2, "none.jsonl")
+        equal(hub.log, [])
+        stopped = self.run(REPO, rows, "--disk-floor", "0", "--time-box", "1s", "--max-tokens", 100000, "--ignore-eos", "--batch", 1, env=hub.env)
+        equal(stopped.code, 130, stopped.err)
+        equal(self.command("rm", REPO, env=hub.env).code, 0)
+        asked = len(hub.log)
+        refused(self.run(REPO, rows, "--max-tokens", 5, "--ignore-eos", out=stopped.file, env=hub.env), 2, "--max-tokens was 100000, is 5")
+        equal(len(hub.log), asked, "the hub was asked")
+        on = self.run(REPO, rows, "--disk-floor", "0", "--max-tokens", 100000, "--ignore-eos", "--time-box", "1s", out=stopped.file, env=hub.env)
+        equal((on.code, len(hub.log) > asked), (130, True), on.err)
+
     def check_models_that_other_tools_fetched_are_found(self):
         hub, files = self.hub(), self.repo()
         blobs, snapshot = self.folder_of(hub) / "blobs", self.folder_of(hub) / "snapshots/abc"

@@ -29,8 +29,8 @@ struct order {
     struct sibling sibling; /* another form of the model, where one is taken */
     char reason[PATH_MAX + 160];
     struct job_outcome outcome;
-    int code;                  /* of a job that is complete */
-    char model_path[PATH_MAX]; /* of a model that was named */
+    int code;                 /* of a job that is complete */
+    struct model_place place; /* of a model that was named */
 };
 
 static enum status read_options(int argc, char **argv, enum command_bit command,
@@ -144,6 +144,44 @@ static enum status go_on(struct order *order, struct error *err) {
         log_note("going on: %zu of %zu rows are done, %zu have begun with %llu tokens",
                  counts.rows_done + counts.rows_failed, order->job.rows.count, counts.rows_begun,
                  (unsigned long long)counts.tokens);
+    return SL_OK;
+}
+
+/* ---- a model that is named and is not here */
+
+/* What can be refused without the model, before it is fetched: no rows file; a job that has other
+ * rows or options. */
+static enum status check_before_fetch(struct order *order, struct error *err) {
+    struct settings recalled = order->settings;
+    struct fingerprint known;
+    fingerprint_init(&known);
+    enum status status = job_known_fingerprint(&order->settings, order->output, &known, err);
+    if (status == SL_OK)
+        status = options_fingerprint(&order->settings, &known, err);
+    if (status == SL_OK)
+        status = output_recall(order->output, &recalled, err);
+    if (status == SL_OK)
+        status = output_check(order->output, &known, err);
+    fingerprint_release(&known);
+    return status;
+}
+
+/* A complete job has no use for its model but to compare it; the name that it was begun with tells
+ * as much. Under another name it may be another one: that is for the user to fetch. */
+static enum status end_without_model(struct order *order, struct error *err) {
+    const struct settings *settings = &order->settings;
+    bool is_name;
+    struct str name = output_recall_name(order->output, &is_name);
+    TRY(output_read_code(order->output, &order->code, err));
+    if (!is_name || !str_is(name, settings->hub_name))
+        return error_set(err, SL_ERR_ENV,
+                         "%s is complete, with the same rows and options, by a model that was "
+                         "called %.*s: whether %s is the same cannot be told while it is not on "
+                         "this machine: `sluice pull %s` fetches it, --overwrite starts again",
+                         settings->output, STR_ARG(name), settings->hub_name, settings->model);
+    log_note("%s is complete: there is nothing to do (the model %s is not on this machine, and not "
+             "needed for that)",
+             settings->output, settings->model);
     return SL_OK;
 }
 
@@ -292,11 +330,16 @@ static enum status run(int argc, char **argv, enum command_bit command, struct o
     signals_install();
     if (order->settings.time_box_seconds > 0)
         signals_time_box(order->settings.time_box_seconds);
-    model_name_find(&order->settings, order->model_path);
+    bool is_here = model_name_find(&order->settings, &order->place);
     TRY(check_is_no_input(&order->settings, "--metrics", order->settings.metrics, err));
     TRY(check_is_no_input(&order->settings, "--output", order->settings.output, err));
     TRY(open_output(order, err));
-    TRY(model_name_resolve(&order->settings, true, order->model_path, err));
+    if (!is_here) {
+        TRY(check_before_fetch(order, err));
+        if (output_is_complete(order->output))
+            return end_without_model(order, err);
+    }
+    TRY(model_name_resolve(&order->settings, true, order->place.path, err));
     TRY(open_job(order, err));
     TRY(go_on(order, err));
     if (output_is_complete(order->output)) {
@@ -344,7 +387,7 @@ int cmd_score(int argc, char **argv) {
 
 static enum status plan(int argc, char **argv, struct order *order, struct error *err) {
     TRY(read_options(argc, argv, FOR_PLAN, order, err));
-    TRY(model_name_resolve(&order->settings, false, order->model_path, err));
+    TRY(model_name_resolve(&order->settings, false, order->place.path, err));
     TRY(open_job(order, err));
     TRY(job_look(&order->job, err));
     TRY(settle(order, err));

@@ -111,12 +111,17 @@ static bool is_path(const char *text) {
     return length >= 0 && (length == 0 || file_is_folder(folder));
 }
 
-void model_name_find(struct settings *settings, char path[PATH_MAX]) {
-    struct hub_place place;
+bool model_name_find(struct settings *settings, struct model_place *place) {
+    struct hub_place hub;
     struct hub_name name;
-    if (!is_path(settings->model) && hub_name_parse(str_from(settings->model), &name) &&
-        hub_place_read(&place, NULL) == SL_OK && store_find(&place.store, &name, path))
-        settings->model = path;
+    if (is_path(settings->model) || !hub_name_parse(str_from(settings->model), &name))
+        return true;
+    hub_name_write(&name, place->name);
+    settings->hub_name = place->name;
+    if (hub_place_read(&hub, NULL) != SL_OK || !store_find(&hub.store, &name, place->path))
+        return false;
+    settings->model = place->path;
+    return true;
 }
 
 enum status model_name_resolve(struct settings *settings, bool pulls, char path[PATH_MAX],

@@ -21,8 +21,14 @@ struct hub_place {
 };
 enum status hub_place_read(struct hub_place *place, struct error *err);
 
-/* settings->model, if it names a model in the cache, becomes its path (kept in path). */
-void model_name_find(struct settings *settings, char path[PATH_MAX]);
+/* What a MODEL that is a name stands for; settings borrow both. */
+struct model_place {
+    char path[PATH_MAX];          /* of the model in the cache */
+    char name[SL_HUB_TEXT_BYTES]; /* settings->hub_name */
+};
+/* settings->model, if it names a model in the cache, becomes its path. False: it names one that is
+ * not there. */
+bool model_name_find(struct settings *settings, struct model_place *place);
 /* settings->model, if it is no path, becomes the path of the model that it names (kept in path).
  * pulls: one that is not here is fetched, which is said; else it is refused with what would fetch
  * it (SL_ERR_ENV). */

@@ -2,6 +2,7 @@
  * cache's folders when it becomes a part of a path. */
 #include "hub/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const struct registry_line registry_lines[] = {
@@ -110,4 +111,9 @@ bool hub_name_parse(struct str text, struct hub_name *out) {
     copy(file, name.file);
     *out = name;
     return true;
+}
+
+void hub_name_write(const struct hub_name *name, char text[SL_HUB_TEXT_BYTES]) {
+    snprintf(text, SL_HUB_TEXT_BYTES, "%s@%s%s%s", name->repo, name->revision,
+             name->file[0] != '\0' ? ":" : "", name->file);
 }

@@ -28,6 +28,9 @@ extern const size_t registry_line_count;
 /* False: text has the form of no such name. A name without ":" finds the first of its family in the
  * registry. SL_HUB_NAME_BYTES - 1 bytes at most. */
 bool hub_name_parse(struct str text, struct hub_name *out);
+#define SL_HUB_TEXT_BYTES (3 * SL_HUB_NAME_BYTES + 3)
+/* "org/name@revision", and ":file" where it has one: one text for all names of the same. */
+void hub_name_write(const struct hub_name *name, char text[SL_HUB_TEXT_BYTES]);
 /* What a GGUF file's name says without ".gguf" and the number of its part ("-00002-of-00005"; of a
  * file alone 1 of 1); empty for files of other kinds. */
 struct str hub_gguf_stem(struct str name, uint64_t *part, uint64_t *parts);

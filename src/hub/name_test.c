@@ -20,6 +20,23 @@ static void names_of_repositories_are_taken_apart(void **state) {
     assert_string_equal(name.file, "sub/file-Q4_K_M.gguf");
 }
 
+static void names_of_the_same_are_written_alike(void **state) {
+    (void)state;
+    static const char *const names[][2] = {
+        {"qwen2.5:0.5b", "Qwen/Qwen2.5-0.5B-Instruct@main"},
+        {"Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct@main"},
+        {"org/m@v1.0:sub/file.gguf", "org/m@v1.0:sub/file.gguf"},
+        {"org/m:Q4_K_M", "org/m@main:Q4_K_M"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct hub_name name;
+        char text[SL_HUB_TEXT_BYTES];
+        assert_true(hub_name_parse(str_from(names[i][0]), &name));
+        hub_name_write(&name, text);
+        assert_string_equal(text, names[i][1]);
+    }
+}
+
 static void names_that_could_leave_a_folder_are_none(void **state) {
     (void)state;
     struct hub_name name;
@@ -66,6 +83,7 @@ static void every_line_of_the_table_can_be_fetched(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_repositories_are_taken_apart),
+        cmocka_unit_test(names_of_the_same_are_written_alike),
         cmocka_unit_test(names_that_could_leave_a_folder_are_none),
         cmocka_unit_test(names_of_the_table_are_found_by_family_and_size),
         cmocka_unit_test(every_line_of_the_table_can_be_fetched),

@@ -135,7 +135,7 @@ static enum status add_file(struct fingerprint *fingerprint, const char *path, u
     struct buf text;
     const char *slash = strrchr(path, '/');
     buf_init(&text);
-    buf_printf(&text, "model file %s", slash != NULL ? slash + 1 : path);
+    buf_printf(&text, SL_FINGERPRINT_FILE "%s", slash != NULL ? slash + 1 : path);
     size_t name_bytes = text.len;
     buf_printf(&text, "%llu bytes (%016llx)", (unsigned long long)bytes, (unsigned long long)hash);
     enum status status = buf_status(&text, "the fingerprint of the job", err);

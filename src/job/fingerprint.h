@@ -32,7 +32,9 @@ uint64_t fingerprint_hash(const struct fingerprint *fingerprint);
 size_t fingerprint_compare(const struct fingerprint *was, const struct fingerprint *is,
                            struct buf *out);
 
-/* Adds what identifies a model: a pair for each of its files. */
+/* Adds what identifies a model: a pair for each of its files, named SL_FINGERPRINT_FILE and the
+ * file's name. */
+#define SL_FINGERPRINT_FILE "model file "
 struct model;
 enum status fingerprint_add_model(struct fingerprint *fingerprint, const struct model *model,
                                   struct error *err);

@@ -168,11 +168,21 @@ static void use_models_sampling(struct settings *settings, const struct config *
         settings->top_k = config->top_k;
 }
 
-static enum status add_hashed(struct job *job, const char *name, const char *what, uint64_t hash,
-                              struct error *err) {
+static enum status add_hashed(struct fingerprint *fingerprint, const char *name, const char *what,
+                              uint64_t hash, struct error *err) {
     char text[160];
     snprintf(text, sizeof text, "%.100s (%016llx)", what, (unsigned long long)hash);
-    return fingerprint_add(&job->fingerprint, str_from(name), str_from(text), err);
+    return fingerprint_add(fingerprint, str_from(name), str_from(text), err);
+}
+
+static enum status add_rows(struct fingerprint *fingerprint, const struct rows_file *rows,
+                            const struct settings *settings, struct error *err) {
+    char count[48];
+    snprintf(count, sizeof count, "%zu", rows->count);
+    TRY(add_hashed(fingerprint, "rows", count, rows->hash, err));
+    if (settings->scores) /* `run` has none, as ever: its old jobs go on */
+        TRY(fingerprint_add(fingerprint, STR("command"), STR("score"), err));
+    return SL_OK;
 }
 
 static void name_model(struct job *job) {
@@ -183,14 +193,10 @@ static void name_model(struct job *job) {
 /* What is known of the job without a look at its rows; options are the caller's to add. */
 static enum status begin_fingerprint(struct job *job, struct error *err) {
     const struct model *model = job->model;
-    char count[48];
-    snprintf(count, sizeof count, "%zu", job->rows.count);
-    TRY(add_hashed(job, "rows", count, job->rows.hash, err));
-    if (job->settings.scores) /* `run` has none, as ever: its old jobs go on */
-        TRY(fingerprint_add(&job->fingerprint, STR("command"), STR("score"), err));
+    TRY(add_rows(&job->fingerprint, &job->rows, &job->settings, err));
     TRY(fingerprint_add(&job->fingerprint, STR("model name"), str_from(job->model_name), err));
-    TRY(add_hashed(job, "chat template", model->template_source, str_hash(model->template_text),
-                   err));
+    TRY(add_hashed(&job->fingerprint, "chat template", model->template_source,
+                   str_hash(model->template_text), err));
     return fingerprint_add_model(&job->fingerprint, model, err);
 }
 
@@ -248,6 +254,27 @@ enum status job_open(const struct settings *settings, bool (*should_stop)(void),
     }
     if (status != SL_OK)
         job_close(job);
+    return status;
+}
+
+/* The pairs of begin_fingerprint that take a model. */
+static bool is_of_model(struct str name) {
+    return str_is(name, "model name") || str_is(name, "chat template") ||
+           str_starts(name, STR(SL_FINGERPRINT_FILE));
+}
+
+enum status job_known_fingerprint(const struct settings *settings, const struct output *output,
+                                  struct fingerprint *out, struct error *err) {
+    const struct fingerprint *was = output_fingerprint(output);
+    struct rows_file rows;
+    TRY(rows_file_open(settings->rows, (uint64_t)settings->limit, (uint64_t)settings->shard_index,
+                       (uint64_t)settings->shard_count, &rows, err));
+    enum status status = add_rows(out, &rows, settings, err);
+    for (size_t i = 0; status == SL_OK && i < was->count; i++) {
+        if (is_of_model(was->pairs[i].name))
+            status = fingerprint_add(out, was->pairs[i].name, was->pairs[i].value, err);
+    }
+    rows_file_close(&rows);
     return status;
 }
 

@@ -57,6 +57,10 @@ struct job {
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err);
 void job_close(struct job *job);
+/* The fingerprint as far as it is known before there is a model: the rows; of the model what the
+ * job in the output has, if there is one. SL_ERR_INPUT: no rows file. */
+enum status job_known_fingerprint(const struct settings *settings, const struct output *output,
+                                  struct fingerprint *out, struct error *err);
 /* Takes over from an earlier run: what it chose, which rows it has, and what it has of others.
  * SL_ERR_INPUT when the output is another job's. Nothing for a new output, and nothing but the
  * check for one that is complete. The output must outlive the job. */

@@ -264,6 +264,8 @@ static enum status begin_output(struct run *run, struct error *err) {
         status = fingerprint_add(&state, STR("kernels"), str_from(run->plan->kernels), err);
     if (status == SL_OK && run->plan != NULL)
         status = fingerprint_add(&state, STR("precision"), str_from(run->plan->precision), err);
+    if (status == SL_OK && job->settings.hub_name != NULL) /* output_recall_name */
+        status = fingerprint_add(&state, STR("hub name"), str_from(job->settings.hub_name), err);
     if (status == SL_OK && job->settings.model_asked != NULL) { /* output_recall_model */
         struct str asked = str_last_part(str_from(job->settings.model_asked));
         status = fingerprint_add(&state, STR("model"), str_from(job->settings.model), err);

@@ -210,6 +210,17 @@ const char *output_recall_model(const struct output *output, const char *asked) 
     return str_equal(*instead_of, name) ? model->data : NULL; /* terminated, as above */
 }
 
+const struct fingerprint *output_fingerprint(const struct output *output) {
+    return &output->was;
+}
+
+struct str output_recall_name(const struct output *output, bool *is_name) {
+    const struct str *name = fingerprint_get(&output->state, STR("hub name"));
+    const struct str *part = fingerprint_get(&output->was, STR("model name"));
+    *is_name = name != NULL;
+    return name != NULL ? *name : part != NULL ? *part : STR("");
+}
+
 enum status output_check(struct output *output, const struct fingerprint *fingerprint,
                          struct error *err) {
     struct buf text;

@@ -30,6 +30,11 @@ enum status output_recall(struct output *output, struct settings *settings, stru
 /* The path of the form that the job was begun with instead of the model `asked` (struct settings'
  * model_asked); NULL: none, or it was begun with another model. Borrowed. */
 const char *output_recall_model(const struct output *output, const char *asked);
+/* Of the job that is there; has no pairs for a new job. */
+const struct fingerprint *output_fingerprint(const struct output *output);
+/* What its model was called when it was begun: by a name of the hub (settings' hub_name), if
+ * *is_name, else by the last part of a path. */
+struct str output_recall_name(const struct output *output, bool *is_name);
 /* SL_ERR_INPUT, with what differs, when the job that is there is another one. */
 enum status output_check(struct output *output, const struct fingerprint *fingerprint,
                          struct error *err);

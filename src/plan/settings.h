@@ -10,7 +10,8 @@
 
 struct settings {
     const char *model, *rows;
-    const char *output; /* NULL until given; "-" is stdout */
+    const char *hub_name; /* what MODEL, a name of the hub, means (hub_name_write); NULL: a path */
+    const char *output;   /* NULL until given; "-" is stdout */
     bool overwrites;
     int64_t max_tokens;         /* 512 */
     double temperature;         /* 0 */
