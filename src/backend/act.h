@@ -21,7 +21,7 @@ struct act {
 };
 
 static inline size_t act_tiles(size_t tokens) {
-    return (tokens + SL_LANES - 1) / SL_LANES;
+    return size_divide_up(tokens, SL_LANES);
 }
 
 static inline float *act_tile(const struct act *act, size_t tile) {

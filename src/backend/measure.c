@@ -73,9 +73,9 @@ static struct matrix make_matrix(enum dtype dtype, size_t outputs, size_t inputs
     scales->dtype = is_fp8 ? DTYPE_BF16 : is_mxfp4 ? DTYPE_F8_E8M0 : DTYPE_F16;
     scales->group_rows = is_fp8 ? 128 : 1;
     scales->group_columns = is_fp8 ? 128 : is_mxfp4 ? 32 : 64;
-    size_t groups = (inputs + scales->group_columns - 1) / scales->group_columns;
+    size_t groups = size_divide_up(inputs, scales->group_columns);
     scales->row_bytes = groups * dtype_get(scales->dtype)->block_bytes;
-    size_t bytes = (outputs + scales->group_rows - 1) / scales->group_rows * scales->row_bytes;
+    size_t bytes = size_divide_up(outputs, scales->group_rows) * scales->row_bytes;
     matrix.biases_at = matrix.scales_at + bytes;
     matrix.bytes = matrix.biases_at + (is_fp8 || is_mxfp4 ? 0 : bytes);
     return matrix;

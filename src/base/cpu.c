@@ -2,6 +2,7 @@
  * sysfs, the CPU quota from the cgroup. Whatever cannot be read is left out, never an error. */
 #include "base/cpu.h"
 
+#include "base/mem.h"
 #include "base/str.h"
 
 #include <fcntl.h>
@@ -161,7 +162,7 @@ static size_t count_cores(void) {
 static size_t quota_cores(uint64_t quota, uint64_t period) {
     if (period == 0 || quota == 0 || quota > UINT64_MAX - period)
         return SIZE_MAX;
-    return (size_t)((quota + period - 1) / period);
+    return size_divide_up(quota, period);
 }
 
 /* The quota that a group's folder states, in either version's files; SIZE_MAX for none. */

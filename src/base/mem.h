@@ -28,10 +28,15 @@ static inline size_t size_min(size_t a, size_t b) {
 static inline size_t size_max(size_t a, size_t b) {
     return a > b ? a : b;
 }
+/* value / unit, rounded up. Their sum must fit into a size_t: for numbers that an input may have
+ * chosen the caller has seen to that. */
+static inline size_t size_divide_up(size_t value, size_t unit) {
+    return (value + unit - 1) / unit;
+}
 /* The next multiple of unit from value on, which must be a size_t. */
 static inline size_t size_round_up(size_t value, size_t unit) {
     must(value <= SIZE_MAX - (unit - 1));
-    return (value + unit - 1) / unit * unit;
+    return size_divide_up(value, unit) * unit;
 }
 
 struct arena_chunk;

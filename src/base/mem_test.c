@@ -153,6 +153,23 @@ static void sealed_arena_aborts_on_a_take(void **state) {
     arena_release(&arena);
 }
 
+static void a_division_that_is_rounded_up_has_room_for_the_rest(void **state) {
+    (void)state;
+    assert_int_equal(size_divide_up(0, 16), 0);
+    assert_int_equal(size_divide_up(1, 16), 1);
+    assert_int_equal(size_divide_up(16, 16), 1);
+    assert_int_equal(size_divide_up(17, 16), 2);
+    assert_int_equal(size_divide_up(7, 1), 7);
+    for (size_t value = 0; value < 100; value++) {
+        for (size_t unit = 1; unit < 20; unit++) {
+            size_t count = 0;
+            while (count * unit < value)
+                count++;
+            assert_int_equal(size_divide_up(value, unit), count);
+        }
+    }
+}
+
 static void rounding_goes_up_to_a_multiple_and_never_round_the_end(void **state) {
     (void)state;
     assert_int_equal(size_round_up(0, 16), 0);
@@ -208,6 +225,7 @@ int main(void) {
         cmocka_unit_test(arena_refuses_sizes_that_overflow),
         cmocka_unit_test_teardown(arena_without_memory_gives_null_and_goes_on, fault_disarm_all),
         cmocka_unit_test(sealed_arena_aborts_on_a_take),
+        cmocka_unit_test(a_division_that_is_rounded_up_has_room_for_the_rest),
         cmocka_unit_test(rounding_goes_up_to_a_multiple_and_never_round_the_end),
         cmocka_unit_test_teardown(fault_fires_at_the_nth_call_alone, fault_disarm_all),
         cmocka_unit_test_teardown(lasting_fault_fires_from_the_nth_call_on, fault_disarm_all),

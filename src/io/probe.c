@@ -3,6 +3,7 @@
 #include "io/probe.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "io/ring_method.h"
 
 #include <fcntl.h>
@@ -89,7 +90,7 @@ static enum status measure(struct probe_run *run, const struct probe_cell *cell,
                            double *rate, struct error *err) {
     size_t in_flight = cell->chunk_bytes * cell->depth;
     size_t block = cell->chunk_bytes > BLOCK_BYTES_LEAST ? cell->chunk_bytes : BLOCK_BYTES_LEAST;
-    size_t slabs = (in_flight + block - 1) / block + SLABS_MORE;
+    size_t slabs = size_divide_up(in_flight, block) + SLABS_MORE;
     struct ring_options options = {
         .method = cell->method,
         .slab_bytes = block,

@@ -275,8 +275,8 @@ static void cut_chunk(struct ring *ring, struct place *place, struct chunk *chun
     const struct ring_read *read = &place->reads[place->next_read];
     size_t lead = (size_t)(read->offset % SL_IO_ALIGN);
     size_t window = size_round_up(lead + read->bytes, SL_IO_ALIGN);
-    size_t cuts = (window + ring->chunk_bytes - 1) / ring->chunk_bytes;
-    size_t step = size_round_up((window + cuts - 1) / cuts, SL_IO_ALIGN);
+    size_t cuts = size_divide_up(window, ring->chunk_bytes);
+    size_t step = size_round_up(size_divide_up(window, cuts), SL_IO_ALIGN);
     size_t from = place->next_byte;
     size_t to = from + size_min(step, window - from);
     size_t wanted_from = size_max(from, lead), wanted_to = size_min(to, lead + read->bytes);

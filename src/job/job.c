@@ -345,7 +345,7 @@ static bool get_part_length(const void *ctx, size_t index, struct row_length *ou
     const struct plan_rows *totals = &((const struct job *)ctx)->totals;
     uint64_t own = totals->prompt_tokens - totals->shared_tokens;
     (void)index;
-    *out = (struct row_length){(uint32_t)((own + totals->count - 1) / totals->count), 1, true};
+    *out = (struct row_length){(uint32_t)size_divide_up(own, totals->count), 1, true};
     must(out->prompt > 0);
     return true;
 }

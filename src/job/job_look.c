@@ -218,7 +218,7 @@ static enum status take_up(struct look *look, size_t index, struct seen *seen, s
 }
 
 static enum status look_at_round(struct look *look, struct error *err) {
-    size_t items = (look->count + ITEM_ROWS - 1) / ITEM_ROWS;
+    size_t items = size_divide_up(look->count, ITEM_ROWS);
     if (look->team != NULL)
         team_run(look->team, look_at_item, look, items);
     for (size_t i = 0; i < look->looker_count; i++) {

@@ -1,6 +1,8 @@
 /* Owns the histogram of answer lengths. Refuses nothing. */
 #include "plan/answers.h"
 
+#include "base/mem.h"
+
 #include <math.h>
 
 #define GOLDEN 0.6180339887498949
@@ -62,7 +64,7 @@ void answers_doubt(struct answers *answers) {
     if (count == 0 || count >= SL_ANSWERS_ENOUGH)
         return;
     uint64_t more = ROWS_DOUBTED * (SL_ANSWERS_ENOUGH - count);
-    answers->rows[SL_ANSWER_BINS] += (more + SL_ANSWERS_ENOUGH - 1) / SL_ANSWERS_ENOUGH;
+    answers->rows[SL_ANSWER_BINS] += size_divide_up(more, SL_ANSWERS_ENOUGH);
 }
 
 void answers_merge(struct answers *known, const struct answers *seen) {

@@ -81,7 +81,7 @@ static size_t choose_tokens(const struct memory *memory, const struct settings *
  * quarter longer than the average row of the job, and one of them the longest. */
 static uint64_t pages_of_places(const struct memory *memory, size_t batch) {
     uint64_t count = size_max(memory->rows->count, 1);
-    uint64_t average = (memory->rows->pages + count - 1) / count;
+    uint64_t average = size_divide_up(memory->rows->pages, count);
     uint64_t all_long = batch * memory->longest_pages;
     uint64_t most = batch * (average + average / 4 + 1) + memory->longest_pages;
     return size_min(all_long, most);

@@ -33,8 +33,8 @@ static bool get_average(const void *ctx, size_t index, struct row_length *out) {
     const struct plan_rows *rows = ctx;
     (void)index;
     *out = (struct row_length){
-        .prompt = (uint32_t)((rows->prompt_tokens + rows->count - 1) / rows->count),
-        .answer = (uint32_t)((rows->answer_tokens + rows->count - 1) / rows->count),
+        .prompt = (uint32_t)size_divide_up(rows->prompt_tokens, rows->count),
+        .answer = (uint32_t)size_divide_up(rows->answer_tokens, rows->count),
     };
     return true;
 }

@@ -256,7 +256,7 @@ uint64_t memory_pages(const struct memory *memory, size_t batch) {
 static size_t count_states(const struct memory *memory, size_t batch) {
     if (memory->state_bytes == 0)
         return 0;
-    return batch + size_min(memory->rows->forks, 1 + (batch + FORK_ROWS - 1) / FORK_ROWS);
+    return batch + size_min(memory->rows->forks, 1 + size_divide_up(batch, FORK_ROWS));
 }
 
 void memory_set_pages(const struct memory *memory, uint64_t pages, struct memory_load *load) {

@@ -38,8 +38,8 @@ static void fill_kv(const struct memory *memory, const struct memory_load *load,
     uint64_t rows = size_max(memory->rows->count, 1);
     plan->kv_bytes_per_token = (memory->page_bytes + memory->window_page_bytes) / SL_PAGE_TOKENS;
     plan->kv_bytes_per_row =
-        (memory->rows->pages + rows - 1) / rows * memory->page_bytes +
-        (memory->rows->window_pages + rows - 1) / rows * memory->window_page_bytes +
+        size_divide_up(memory->rows->pages, rows) * memory->page_bytes +
+        size_divide_up(memory->rows->window_pages, rows) * memory->window_page_bytes +
         memory->state_bytes;
     plan->kv_bytes = memory->page_bytes * load->page_count +
                      memory->window_page_bytes * load->window_page_count +
@@ -160,7 +160,7 @@ void plan_budget_option(uint64_t needed_bytes, char out[SL_BUDGET_OPTION_BYTES])
     uint64_t enough = needed_bytes + needed_bytes / 64 + PROCESSES_DIFFER;
     uint64_t unit = enough >= (uint64_t)100 << 20 ? 1u << 20 : 1u << 10;
     snprintf(out, SL_BUDGET_OPTION_BYTES, "--memory %llu%c",
-             (unsigned long long)((enough + unit - 1) / unit), unit == 1u << 20 ? 'M' : 'K');
+             (unsigned long long)size_divide_up(enough, unit), unit == 1u << 20 ? 'M' : 'K');
 }
 
 static enum status refuse_budget(const struct plan *plan, struct error *err) {

@@ -383,9 +383,9 @@ enum status simulate(const struct simulate_options *options, struct simulated *o
     must(options->row_count + inside > 0 && options->batch >= inside && options->batch > 0);
     must(options->pass_tokens > 0);
     struct play play = {.options = options};
-    play.stride = (options->row_count + SL_SIMULATED_ROWS_MAX - 1) / SL_SIMULATED_ROWS_MAX;
+    play.stride = size_divide_up(options->row_count, SL_SIMULATED_ROWS_MAX);
     play.stride = size_max(play.stride, 1);
-    size_t played = (options->row_count + play.stride - 1) / play.stride + inside;
+    size_t played = size_divide_up(options->row_count, play.stride) + inside;
     play.places = options->batch < played ? options->batch : played;
     play.slack = options->ignores_drive ? 0 : slack_of(options->cost);
     play.head_left = (double)options->head_tokens;

@@ -253,8 +253,8 @@ static void drop_ranges(struct maker *maker) {
 static enum status fill_block(struct maker *maker, struct block *block, struct error *err) {
     uint64_t rest = 0, share;
     TRY(rest_bytes(maker, &rest, err));
-    uint64_t blocks = (rest + maker->bytes_max - 1) / maker->bytes_max;
-    share = (rest + blocks - 1) / blocks;
+    uint64_t blocks = size_divide_up(rest, maker->bytes_max);
+    share = size_divide_up(rest, blocks);
     maker->range_count = 0;
     while (maker->item < maker->count) {
         const struct layout_item *item = &maker->items[maker->item];
@@ -400,7 +400,7 @@ void layout_set_units(struct layout_item *items, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint64_t row = items[i].matrix.parts[MATRIX_NUMBERS].row_bytes;
         if (items[i].unit_rows == 0 && row > 0)
-            items[i].unit_rows = (unit + row - 1) / row;
+            items[i].unit_rows = size_divide_up(unit, row);
     }
 }
 

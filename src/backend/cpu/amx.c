@@ -190,8 +190,8 @@ static void multiply_tiles(const struct amx_panel *panel) {
     const struct cpu_product *task = panel->task;
     size_t count = act_tiles(task->x->tokens), column = panel->place.column;
     size_t stride = cpu_pairs(task->x->features) * SL_LANES;
-    size_t steps = (panel->place.columns + BF16_STEP - 1) / BF16_STEP;
-    size_t groups = (panel->place.rows + 2 * GROUP_ROWS - 1) / (2 * GROUP_ROWS); /* pairs of them */
+    size_t steps = size_divide_up(panel->place.columns, BF16_STEP);
+    size_t groups = size_divide_up(panel->place.rows, 2 * GROUP_ROWS); /* pairs of them */
     struct cpu_place next = bf16_place_after(task, &panel->place, PANEL_COLUMNS);
     struct cpu_ahead ahead = {0}; /* whole rows the processor fetches best by itself */
     if (!panel->is_direct)

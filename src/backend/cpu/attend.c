@@ -163,8 +163,8 @@ void attend_tokens(attend_batch *batch, const struct cpu_attention *task, struct
     attend.queries = scratch + attend.width * attend.out_stride;
     for (size_t token = heads.token; token < end_token; token += tokens) {
         size_t rest = end_token - token, most = group < attend.width ? attend.width / group : 1;
-        size_t parts = (rest + most - 1) / most; /* of about the same size */
-        tokens = tokens_together(args, token, (rest + parts - 1) / parts);
+        size_t parts = size_divide_up(rest, most); /* of about the same size */
+        tokens = tokens_together(args, token, size_divide_up(rest, parts));
         struct span span = span_of(args, token, token + tokens - 1), after = span;
         if (token + tokens < task->q->tokens)
             after = span_of(args, token + tokens, token + tokens);

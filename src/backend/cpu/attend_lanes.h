@@ -240,8 +240,8 @@ static add_function *const add_of[3][ATTEND_CHUNK] = {ALL_CHUNKS(add_bf16), ALL_
 
 /* Queries of the next chunk: the rest in even shares. */
 static size_t chunk_count(size_t rest) {
-    size_t chunks = (rest + ATTEND_CHUNK - 1) / ATTEND_CHUNK;
-    return (rest + chunks - 1) / chunks;
+    size_t chunks = size_divide_up(rest, ATTEND_CHUNK);
+    return size_divide_up(rest, chunks);
 }
 
 /* Adds values to all queries: together over pages of which all see the same slots, one by one over

@@ -46,6 +46,6 @@ void cpu_attention(struct backend *backend, const struct attention_args *args, c
         .cpu = cpu,
         .item_tokens = tokens_of_item(q->tokens, kv->kv_heads, cpu->threads),
     };
-    run.items_a_head = (q->tokens + run.item_tokens - 1) / run.item_tokens;
+    run.items_a_head = size_divide_up(q->tokens, run.item_tokens);
     team_run(backend->team, attention_item, &run, run.items_a_head * kv->kv_heads);
 }

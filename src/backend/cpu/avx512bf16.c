@@ -86,7 +86,7 @@ BF16 static void multiply_one(const struct part *part) {
 /* A panel times all tiles. */
 static void multiply_tiles(const struct cpu_product *task, const struct cpu_place *place,
                            const uint8_t *panel) {
-    size_t tiles = act_tiles(task->x->tokens), parts = (place->rows + PART_ROWS - 1) / PART_ROWS;
+    size_t tiles = act_tiles(task->x->tokens), parts = size_divide_up(place->rows, PART_ROWS);
     size_t stride = cpu_pairs(task->x->features) * SL_LANES, pairs = (place->columns + 1) / 2;
     struct cpu_place next = bf16_place_after(task, place, SL_CHAIN);
     struct cpu_ahead ahead = cpu_ahead_of(task->w, &next, (tiles + 1) / 2 * parts * pairs);

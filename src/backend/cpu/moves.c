@@ -107,7 +107,7 @@ void cpu_columns(struct backend *backend, const struct view *w, size_t first, si
     must(w->columns % dtype_get(w->dtype)->block_values == 0);
     struct moves_run run = {
         .cpu = cpu_from(backend), .w = w, .first = first, .count = count, .out = out};
-    run.parts = (count + SL_CHAIN - 1) / SL_CHAIN;
-    cpu_share_out(backend, columns_item, &run, (w->rows + ITEM_ROWS - 1) / ITEM_ROWS * run.parts,
+    run.parts = size_divide_up(count, SL_CHAIN);
+    cpu_share_out(backend, columns_item, &run, size_divide_up(w->rows, ITEM_ROWS) * run.parts,
                   w->rows * count);
 }

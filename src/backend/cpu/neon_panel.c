@@ -101,7 +101,7 @@ static void (*const multiply_of[VECTORS_MAX][ROWS_MAX])(const struct cpu_panel *
 };
 
 void neon_multiply(const struct cpu_panel *panel) {
-    size_t vectors = (panel->lanes + VECTOR - 1) / VECTOR, step = rows_of[vectors - 1];
+    size_t vectors = size_divide_up(panel->lanes, VECTOR), step = rows_of[vectors - 1];
     for (size_t row = 0; row < panel->rows; row += step) {
         size_t rows = panel->rows - row < step ? panel->rows - row : step;
         multiply_of[vectors - 1][rows - 1](panel, row);

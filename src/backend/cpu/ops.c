@@ -60,7 +60,7 @@ static struct slice slice_of(const struct ops_run *run, size_t item) {
 
 static void share_slices(struct backend *backend, team_work *work, struct ops_run *run) {
     size_t tiles = act_tiles(run->y->tokens);
-    run->parts = (run->y->features + ITEM_FEATURES - 1) / ITEM_FEATURES;
+    run->parts = size_divide_up(run->y->features, ITEM_FEATURES);
     cpu_share_out(backend, work, run, tiles * run->parts, tiles * run->y->features * SL_LANES);
 }
 

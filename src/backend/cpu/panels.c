@@ -35,8 +35,8 @@ struct cpu_ahead cpu_ahead_of(const struct view *w, const struct cpu_place *next
         return ahead;
     ahead.row = cpu_weights(w, format, next->row, next->column);
     ahead.block_bytes = next->columns / format->block_values * format->block_bytes;
-    ahead.lines = next->rows * ((ahead.block_bytes + CACHE_LINE - 1) / CACHE_LINE);
-    ahead.lines_a_step = (ahead.lines + steps - 1) / steps;
+    ahead.lines = next->rows * size_divide_up(ahead.block_bytes, CACHE_LINE);
+    ahead.lines_a_step = size_divide_up(ahead.lines, steps);
     return ahead;
 }
 
@@ -63,13 +63,13 @@ void product_panels(const struct cpu_product *task, size_t first, size_t count, 
     const struct cpu_panel_set *set = task->panels;
     const struct view *w = task->w;
     const struct cpu_place item = {.row = first, .rows = count};
-    size_t calls = (act_tiles(task->x->tokens) + set->tiles - 1) / set->tiles;
+    size_t calls = size_divide_up(act_tiles(task->x->tokens), set->tiles);
     size_t blocks = (count + set->rows - 1) / set->rows;
-    blocks *= (w->columns + SL_CHAIN - 1) / SL_CHAIN;
+    blocks *= size_divide_up(w->columns, SL_CHAIN);
     struct cpu_place block = {first, size_min(count, set->rows), 0, size_min(w->columns, SL_CHAIN)};
     for (size_t i = 0; i < blocks; i++) {
         struct cpu_place next = block_after(task, &block, &item, set->rows);
-        size_t steps = calls * ((block.columns + CPU_AHEAD_COLUMNS - 1) / CPU_AHEAD_COLUMNS);
+        size_t steps = calls * size_divide_up(block.columns, CPU_AHEAD_COLUMNS);
         struct cpu_ahead ahead = cpu_ahead_of(w, &next, steps);
         struct cpu_panel panel = {
             .w = scratch,

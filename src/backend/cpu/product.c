@@ -44,12 +44,11 @@ static size_t most_rows(const struct act *x) {
  * the end and few items. In rows: what the busiest thread does if all are equally fast, a quarter
  * of an item because they are not, and two an item for beginning it. */
 static size_t rows_of_item(size_t rows, size_t most, size_t step, size_t threads) {
-    size_t best = most, least_cost = SIZE_MAX,
-           first = (rows + most * threads - 1) / (most * threads);
+    size_t best = most, least_cost = SIZE_MAX, first = size_divide_up(rows, most * threads);
     for (size_t rounds = first; threads > 1 && rounds < first + 16; rounds++) {
-        size_t share = (rows + rounds * threads - 1) / (rounds * threads);
+        size_t share = size_divide_up(rows, rounds * threads);
         size_t item = size_round_up(share, step);
-        size_t items = (rows + item - 1) / item, cost = (items + threads - 1) / threads;
+        size_t items = size_divide_up(rows, item), cost = size_divide_up(items, threads);
         cost = cost * (item + 2) + item / 4;
         if (cost < least_cost && item <= most) {
             least_cost = cost;
@@ -86,7 +85,7 @@ static void pack_item(void *ctx, size_t item, size_t worker) {
 /* Rounds x to bf16. What one thread does in a few microseconds is not worth waking others. */
 static void pack(struct product_run *run, struct team *team) {
     const struct act *x = run->task.x;
-    run->pack_items = (cpu_pairs(x->features) + PACK_PAIRS - 1) / PACK_PAIRS;
+    run->pack_items = size_divide_up(cpu_pairs(x->features), PACK_PAIRS);
     size_t items = act_tiles(x->tokens) * run->pack_items;
     if (items > PACK_ITEMS_ALONE)
         team_run(team, pack_item, run, items);
@@ -124,7 +123,7 @@ static void run_bf16(struct cpu_backend *cpu, struct product_run *run) {
         run->task.y = &y_slice;
         if (products->pack)
             pack(run, cpu->base.team);
-        team_run(cpu->base.team, product_item, run, (rows + run->item_rows - 1) / run->item_rows);
+        team_run(cpu->base.team, product_item, run, size_divide_up(rows, run->item_rows));
     }
 }
 
@@ -154,5 +153,5 @@ void cpu_product(struct backend *backend, const struct view *w, const struct act
         run.item_rows = rows_of_few_item(w->rows, cpu->threads);
     }
     run.task.rows_ahead = run.item_rows * cpu->threads;
-    team_run(backend->team, product_item, &run, (w->rows + run.item_rows - 1) / run.item_rows);
+    team_run(backend->team, product_item, &run, size_divide_up(w->rows, run.item_rows));
 }
