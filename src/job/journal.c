@@ -1,5 +1,5 @@
-/* Owns the journal's file: its tables, transactions, when they are synced, and how SQLite's
- * failures read. Refuses to know what a job is: rows are numbers here, lines are bytes.
+/* Owns the journal's tables, its transactions, and when they are synced. Refuses to know what a job
+ * is: rows are numbers here, lines are bytes. The file, its lock and its failures are database.c's.
  *
  *   fingerprint(name, value)   state(name, value)
  *   result(number, row, is_error, line)    pass(number, tokens)
@@ -10,23 +10,16 @@
 #include "job/journal.h"
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "job/database.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define APPLICATION_ID 0x736C7563 /* "sluc" */
 #define VERSION 1
 #define TOPS_MAX 20u
 #define PASSES_MAX ((int64_t)1 << 62) /* of a journal that is opened: there is room for more */
 #define LOG_PAGES 1000                /* of 4096 bytes: a longer log is put into the file */
-#define LOCK_BYTES 0x40000000 /* where SQLite's locks lie in its file: 512 bytes from there */
 
 enum statement { PUT_LINE, PUT_PASS, DROP_PASSES, BEGIN, COMMIT, STATEMENT_COUNT };
 
@@ -39,212 +32,59 @@ static const char *const statement_text[STATEMENT_COUNT] = {
 };
 
 struct journal {
-    char path[PATH_MAX];
-    sqlite3 *db;
+    struct database database;
     sqlite3_stmt *statements[STATEMENT_COUNT];
-    bool has_failed;
     bool is_open;           /* a transaction */
     bool is_synced;         /* the transaction will be */
     uint64_t lines, passes; /* the last numbers */
     double synced, sync_seconds;
-    int log_pages;
     double checkpointed, checkpoint_seconds;
     struct buf tokens; /* of the open transaction */
     struct journal_token token;
     struct logprob tops[TOPS_MAX]; /* of the token being read */
 };
 
-/* ---- failures */
+/* ---- opening and closing */
 
-/* The process that holds SQLite's lock; 0: none is seen. Our own locks on the file go with the
- * descriptor's end, so this is for a journal that we did not get. */
-static long holder_of(const char *path) {
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTES, .l_len = 512};
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    long pid = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
-    if (fd >= 0)
-        close(fd);
-    return pid;
-}
-
-static enum status in_use(const char *path, long pid, struct error *err) {
-    return error_set(err, SL_ERR_ENV, "%s: another run (process %ld) is writing to it", path, pid);
-}
-
-static enum status fail(struct journal *journal, int code, const char *what, struct error *err) {
-    int number = errno, kind = code & 0xFF; /* SQLite tells it itself, but not of a COMMIT */
-    journal->has_failed = true;
-    if (sqlite3_system_errno(journal->db) != 0)
-        number = sqlite3_system_errno(journal->db);
-    if (kind == SQLITE_BUSY || kind == SQLITE_LOCKED) {
-        sqlite3_close_v2(journal->db);
-        journal->db = NULL;
-        return in_use(journal->path, holder_of(journal->path), err);
-    }
-    if (kind == SQLITE_NOTADB || kind == SQLITE_CORRUPT)
-        return error_set(err, SL_ERR_ENV,
-                         "%s: is damaged or not a journal (%s): --overwrite starts again",
-                         journal->path, sqlite3_errmsg(journal->db));
-    if (kind == SQLITE_FULL)
-        number = ENOSPC;
-    return error_set(
-        err, SL_ERR_ENV, "%s: the journal cannot be %s: %s", journal->path, what,
-        number != 0 && (kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_FULL)
-            ? strerror(number)
-            : sqlite3_errmsg(journal->db));
-}
-
-static enum status damaged(struct journal *journal, const char *what, struct error *err) {
-    journal->has_failed = true;
-    return error_set(err, SL_ERR_ENV, "%s: the journal is damaged (%s): --overwrite starts again",
-                     journal->path, what);
-}
-
-static enum status check_whole(const struct journal *journal, struct error *err) {
-    if (journal->has_failed)
-        return error_set(err, SL_ERR_ENV, "%s: the journal takes nothing more after a failure",
-                         journal->path);
-    return SL_OK;
-}
-
-/* One step of a statement that the tests can make fail. */
-static int step(sqlite3_stmt *statement) {
-    errno = 0;
-    if (!fault_hit(SL_FAULT_SQL))
-        return sqlite3_step(statement);
-    errno = EIO;
-    return SQLITE_IOERR;
-}
-
-static enum status run_text(struct journal *journal, const char *text, const char *what,
-                            struct error *err) {
-    errno = fault_hit(SL_FAULT_SQL) ? EIO : 0;
-    int code = errno != 0 ? SQLITE_IOERR : sqlite3_exec(journal->db, text, NULL, NULL, NULL);
-    return code == SQLITE_OK ? SL_OK : fail(journal, code, what, err);
-}
-
-/* A prepared statement to its end; its values stay bound. */
-static enum status run_statement(struct journal *journal, enum statement which, struct error *err) {
-    sqlite3_stmt *statement = journal->statements[which];
-    int code = step(statement);
-    enum status status = code == SQLITE_DONE ? SL_OK : fail(journal, code, "written", err);
-    sqlite3_reset(statement);
-    return status;
-}
-
-static enum status prepare(struct journal *journal, const char *text, sqlite3_stmt **out,
-                           struct error *err) {
-    int code = fault_hit(SL_FAULT_SQL) ? SQLITE_IOERR
-                                       : sqlite3_prepare_v3(journal->db, text, -1,
-                                                            SQLITE_PREPARE_PERSISTENT, out, NULL);
-    return code == SQLITE_OK ? SL_OK : fail(journal, code, "read", err);
-}
-
-/* The only number that a query gives; SL_ERR_ENV when it gives none. */
-static enum status ask(struct journal *journal, const char *text, int64_t *out, struct error *err) {
-    sqlite3_stmt *statement = NULL;
-    enum status status = prepare(journal, text, &statement, err);
-    if (status == SL_OK) {
-        int code = step(statement);
-        if (code == SQLITE_ROW)
-            *out = sqlite3_column_int64(statement, 0);
-        else
-            status = fail(journal, code, "read", err);
-    }
-    sqlite3_finalize(statement);
-    return status;
-}
-
-/* ---- opening */
-
-static enum status new_journal(const char *path, struct journal **out, struct error *err) {
+static enum status new_journal(struct journal **out, struct error *err) {
     struct journal *journal = mem_new(1, sizeof *journal);
     if (journal == NULL)
         return error_memory(err, sizeof *journal, "the journal");
-    int length = snprintf(journal->path, sizeof journal->path, "%s", path);
-    must(length > 0 && (size_t)length < sizeof journal->path);
     buf_init(&journal->tokens);
     *out = journal;
     return SL_OK;
 }
 
-/* Nothing, or a regular file: SQLite would follow a link, and wait at a FIFO. */
-static enum status check_path(const char *path, struct error *err) {
-    struct stat info;
-    if (lstat(path, &info) != 0)
-        return errno == ENOENT ? SL_OK
-                               : error_set(err, SL_ERR_ENV, "%s: %s", path, strerror(errno));
-    if (S_ISREG(info.st_mode))
-        return SL_OK;
-    return error_set(err, SL_ERR_ENV,
-                     "%s is in the way: it is needed for the journal, and it is not a regular file",
-                     path);
-}
-
-enum status journal_check(const char *path, struct error *err) {
-    TRY(check_path(path, err));
-    long pid = holder_of(path);
-    return pid == 0 ? SL_OK : in_use(path, pid, err);
-}
-
-/* SQLite tells how long the log is; with this it no longer shortens it by itself. */
-static int note_log(void *ctx, sqlite3 *db, const char *name, int pages) {
-    struct journal *journal = ctx;
-    (void)db;
-    (void)name;
-    journal->log_pages = pages;
-    return SQLITE_OK;
-}
-
-/* Connects and locks. The lock is taken with the first look, and kept. */
-static enum status connect_db(struct journal *journal, int flags, struct error *err) {
-    errno = fault_hit(SL_FAULT_OPEN) ? EIO : 0;
-    int code = errno != 0 ? SQLITE_CANTOPEN
-                          : sqlite3_open_v2(journal->path, &journal->db,
-                                            flags | SQLITE_OPEN_READWRITE |
-                                                SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW,
-                                            NULL);
-    if (code != SQLITE_OK)
-        return fail(journal, code, "opened", err);
-    sqlite3_extended_result_codes(journal->db, 1);
-    sqlite3_wal_hook(journal->db, note_log, journal);
-    sqlite3_db_config(journal->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(journal->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    return run_text(journal,
-                    "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-512; "
-                    "PRAGMA temp_store=MEMORY; PRAGMA synchronous=FULL",
-                    "opened", err);
-}
-
 static enum status prepare_all(struct journal *journal, struct error *err) {
     for (int i = 0; i < STATEMENT_COUNT; i++)
-        TRY(prepare(journal, statement_text[i], &journal->statements[i], err));
+        TRY(database_prepare(&journal->database, statement_text[i], &journal->statements[i], err));
     return SL_OK;
 }
 
 static enum status look(struct journal *journal, bool *is_begun, struct error *err) {
+    struct database *database = &journal->database;
     int64_t id = 0, version = 0, tables = 0, lines = 0, count = 0, passes = 0;
-    TRY(run_text(journal, "BEGIN IMMEDIATE; ROLLBACK", "opened", err)); /* the lock, at once */
-    TRY(ask(journal, "SELECT count(*) FROM sqlite_schema", &tables, err));
-    TRY(ask(journal, "PRAGMA application_id", &id, err));
-    TRY(ask(journal, "PRAGMA user_version", &version, err));
+    /* the lock, at once */
+    TRY(database_run(database, "BEGIN IMMEDIATE; ROLLBACK", "opened", err));
+    TRY(database_ask(database, "SELECT count(*) FROM sqlite_schema", &tables, err));
+    TRY(database_ask(database, "PRAGMA application_id", &id, err));
+    TRY(database_ask(database, "PRAGMA user_version", &version, err));
     *is_begun = tables > 0;
     if (tables == 0 && id == 0)
         return SL_OK;
     if (id != APPLICATION_ID)
         return error_set(err, SL_ERR_ENV, "%s: is an SQLite file, but not a journal of a job",
-                         journal->path);
+                         database->path);
     if (version != VERSION)
         return error_set(err, SL_ERR_ENV,
                          "%s: has version %lld of the journal, this program has %d: --overwrite "
                          "starts again",
-                         journal->path, (long long)version, VERSION);
-    TRY(ask(journal, "SELECT coalesce(max(number), 0) FROM result", &lines, err));
-    TRY(ask(journal, "SELECT count(*) FROM result", &count, err));
-    TRY(ask(journal, "SELECT coalesce(max(number), 0) FROM pass", &passes, err));
+                         database->path, (long long)version, VERSION);
+    TRY(database_ask(database, "SELECT coalesce(max(number), 0) FROM result", &lines, err));
+    TRY(database_ask(database, "SELECT count(*) FROM result", &count, err));
+    TRY(database_ask(database, "SELECT coalesce(max(number), 0) FROM pass", &passes, err));
     if (lines != count || passes < 0 || passes > PASSES_MAX)
-        return damaged(journal, "numbers of lines or records are none of ours", err);
+        return database_damaged(database, "numbers of lines or records are none of ours", err);
     journal->lines = (uint64_t)lines;
     journal->passes = (uint64_t)passes;
     return prepare_all(journal, err);
@@ -253,9 +93,9 @@ static enum status look(struct journal *journal, bool *is_begun, struct error *e
 enum status journal_open(const char *path, struct journal **out, bool *is_begun,
                          struct error *err) {
     struct journal *journal;
-    TRY(check_path(path, err));
-    TRY(new_journal(path, &journal, err));
-    enum status status = connect_db(journal, 0, err);
+    TRY(database_check_path(path, err));
+    TRY(new_journal(&journal, err));
+    enum status status = database_open(path, false, &journal->database, err);
     if (status == SL_OK)
         status = look(journal, is_begun, err);
     if (status != SL_OK)
@@ -265,29 +105,19 @@ enum status journal_open(const char *path, struct journal **out, bool *is_begun,
     return status;
 }
 
-/* First the log, so that no log of an old file is ever beside a new one. */
-void journal_remove(const char *path) {
-    static const char *const ends[] = {"-wal", "-shm", "-journal", ""};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        char name[PATH_MAX + 16];
-        snprintf(name, sizeof name, "%s%s", path, ends[i]);
-        unlink(name);
-    }
-}
-
 static enum status put_pairs(struct journal *journal, const char *text,
                              const struct fingerprint *pairs, struct error *err) {
     sqlite3_stmt *statement = NULL;
-    enum status status = prepare(journal, text, &statement, err);
+    enum status status = database_prepare(&journal->database, text, &statement, err);
     for (size_t i = 0; status == SL_OK && i < pairs->count; i++) {
         const struct fingerprint_pair *pair = &pairs->pairs[i];
         sqlite3_bind_text64(statement, 1, pair->name.data, pair->name.len, SQLITE_STATIC,
                             SQLITE_UTF8);
         sqlite3_bind_text64(statement, 2, pair->value.data, pair->value.len, SQLITE_STATIC,
                             SQLITE_UTF8);
-        int code = step(statement);
+        int code = database_step(statement);
         if (code != SQLITE_DONE)
-            status = fail(journal, code, "written", err);
+            status = database_fail(&journal->database, code, "written", err);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
@@ -308,11 +138,11 @@ static enum status fill(struct journal *journal, const struct fingerprint *finge
              "is_error INTEGER NOT NULL, line BLOB NOT NULL); "
              "CREATE TABLE pass(number INTEGER PRIMARY KEY, tokens BLOB NOT NULL)",
              APPLICATION_ID, VERSION);
-    TRY(run_text(journal, text, "made", err));
+    TRY(database_run(&journal->database, text, "made", err));
     TRY(put_pairs(journal, "INSERT INTO fingerprint VALUES (?, ?)", fingerprint, err));
     TRY(put_pairs(journal, PUT_STATE, state, err));
     double begin = clock_seconds();
-    TRY(run_text(journal, "COMMIT", "written", err));
+    TRY(database_run(&journal->database, "COMMIT", "written", err));
     journal->synced = clock_seconds();
     journal->sync_seconds = journal->synced - begin;
     return prepare_all(journal, err);
@@ -321,17 +151,18 @@ static enum status fill(struct journal *journal, const struct fingerprint *finge
 enum status journal_make(const char *path, const struct fingerprint *fingerprint,
                          const struct fingerprint *state, struct journal **out, struct error *err) {
     struct journal *journal;
-    TRY(check_path(path, err));
-    TRY(new_journal(path, &journal, err));
-    journal_remove(path);
-    enum status status = connect_db(journal, SQLITE_OPEN_CREATE, err);
+    TRY(database_check_path(path, err));
+    TRY(new_journal(&journal, err));
+    database_remove(path);
+    enum status status = database_open(path, true, &journal->database, err);
     if (status == SL_OK)
         status = fill(journal, fingerprint, state, err);
     if (status != SL_OK) {
-        bool is_ours = journal->db != NULL; /* else another run's, made this instant */
+        bool is_ours =
+            journal->database.connection != NULL; /* else another run's, made this instant */
         journal_close(journal);
         if (is_ours)
-            journal_remove(path);
+            database_remove(path);
     } else {
         *out = journal;
     }
@@ -343,9 +174,17 @@ void journal_close(struct journal *journal) {
         return;
     for (int i = 0; i < STATEMENT_COUNT; i++)
         sqlite3_finalize(journal->statements[i]);
-    sqlite3_close_v2(journal->db); /* rolls back; puts the log into the file if it can */
+    database_close(&journal->database);
     buf_release(&journal->tokens);
     mem_free(journal);
+}
+
+enum status journal_check(const char *path, struct error *err) {
+    return database_check(path, err);
+}
+
+void journal_remove(const char *path) {
+    database_remove(path);
 }
 
 /* ---- reading */
@@ -359,12 +198,12 @@ static struct str column(sqlite3_stmt *statement, int number) {
 static enum status read_pairs(struct journal *journal, const char *text, struct fingerprint *out,
                               struct error *err) {
     sqlite3_stmt *statement = NULL;
-    enum status status = prepare(journal, text, &statement, err);
+    enum status status = database_prepare(&journal->database, text, &statement, err);
     int code = SQLITE_DONE;
-    while (status == SL_OK && (code = step(statement)) == SQLITE_ROW)
+    while (status == SL_OK && (code = database_step(statement)) == SQLITE_ROW)
         status = fingerprint_add(out, column(statement, 0), column(statement, 1), err);
     if (status == SL_OK && code != SQLITE_DONE)
-        status = fail(journal, code, "read", err);
+        status = database_fail(&journal->database, code, "read", err);
     sqlite3_finalize(statement);
     return status;
 }
@@ -379,13 +218,14 @@ enum status journal_read_pairs(struct journal *journal, struct fingerprint *fing
 enum status journal_read_lines(struct journal *journal, uint64_t from, journal_line_fn *take,
                                void *ctx, struct error *err) {
     sqlite3_stmt *statement = NULL;
-    enum status status = prepare(
-        journal, "SELECT number, row, is_error, line FROM result WHERE number >= ? ORDER BY number",
+    enum status status = database_prepare(
+        &journal->database,
+        "SELECT number, row, is_error, line FROM result WHERE number >= ? ORDER BY number",
         &statement, err);
     int code = SQLITE_DONE;
     if (status == SL_OK)
         sqlite3_bind_int64(statement, 1, (sqlite3_int64)from);
-    for (uint64_t number = from; status == SL_OK && (code = step(statement)) == SQLITE_ROW;
+    for (uint64_t number = from; status == SL_OK && (code = database_step(statement)) == SQLITE_ROW;
          number++) {
         int64_t row = sqlite3_column_int64(statement, 1);
         struct journal_line line = {.row = (uint64_t)row,
@@ -393,12 +233,12 @@ enum status journal_read_lines(struct journal *journal, uint64_t from, journal_l
                                     .line = column(statement, 3)};
         if (sqlite3_column_int64(statement, 0) != (int64_t)number || row < 0 ||
             line.line.len == 0 || line.line.data[line.line.len - 1] != '\n')
-            status = damaged(journal, "a line is none", err);
+            status = database_damaged(&journal->database, "a line is none", err);
         else
             status = take(ctx, &line, err);
     }
     if (status == SL_OK && code != SQLITE_DONE)
-        status = fail(journal, code, "read", err);
+        status = database_fail(&journal->database, code, "read", err);
     sqlite3_finalize(statement);
     return status;
 }
@@ -443,25 +283,35 @@ static bool get_token(struct journal *journal, struct str *record) {
 enum status journal_read_tokens(struct journal *journal, journal_token_fn *take, void *ctx,
                                 struct error *err) {
     sqlite3_stmt *statement = NULL;
-    enum status status =
-        prepare(journal, "SELECT tokens FROM pass ORDER BY number", &statement, err);
+    enum status status = database_prepare(
+        &journal->database, "SELECT tokens FROM pass ORDER BY number", &statement, err);
     int code = SQLITE_DONE;
-    while (status == SL_OK && (code = step(statement)) == SQLITE_ROW) {
+    while (status == SL_OK && (code = database_step(statement)) == SQLITE_ROW) {
         struct str record = column(statement, 0);
         while (status == SL_OK && record.len > 0) {
             if (!get_token(journal, &record))
-                status = damaged(journal, "a record of tokens is none", err);
+                status = database_damaged(&journal->database, "a record of tokens is none", err);
             else
                 status = take(ctx, &journal->token, err);
         }
     }
     if (status == SL_OK && code != SQLITE_DONE)
-        status = fail(journal, code, "read", err);
+        status = database_fail(&journal->database, code, "read", err);
     sqlite3_finalize(statement);
     return status;
 }
 
 /* ---- writing */
+
+/* A prepared statement to its end; its values stay bound. */
+static enum status run_statement(struct journal *journal, enum statement which, struct error *err) {
+    sqlite3_stmt *statement = journal->statements[which];
+    int code = database_step(statement);
+    enum status status =
+        code == SQLITE_DONE ? SL_OK : database_fail(&journal->database, code, "written", err);
+    sqlite3_reset(statement);
+    return status;
+}
 
 /* Syncs this transaction when the last sync is long enough ago; takes hold before it begins. */
 static enum status choose_sync(struct journal *journal, struct error *err) {
@@ -469,15 +319,16 @@ static enum status choose_sync(struct journal *journal, struct error *err) {
     bool is_due = now - journal->synced >= SL_JOURNAL_SYNC_SHARE * journal->sync_seconds;
     if (is_due == journal->is_synced)
         return SL_OK;
-    TRY(run_text(journal, is_due ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL",
-                 "written", err));
+    TRY(database_run(&journal->database,
+                     is_due ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", "written",
+                     err));
     journal->is_synced = is_due;
     return SL_OK;
 }
 
 enum status journal_begin(struct journal *journal, struct error *err) {
     must(!journal->is_open);
-    TRY(check_whole(journal, err));
+    TRY(database_check_whole(&journal->database, err));
     TRY(choose_sync(journal, err));
     TRY(run_statement(journal, BEGIN, err));
     journal->is_open = true;
@@ -489,7 +340,7 @@ enum status journal_put_line(struct journal *journal, const struct journal_line 
                              struct error *err) {
     sqlite3_stmt *statement = journal->statements[PUT_LINE];
     must(journal->is_open);
-    TRY(check_whole(journal, err));
+    TRY(database_check_whole(&journal->database, err));
     sqlite3_bind_int64(statement, 1, (sqlite3_int64)(journal->lines + 1));
     sqlite3_bind_int64(statement, 2, (sqlite3_int64)line->row);
     sqlite3_bind_int(statement, 3, line->is_error);
@@ -542,18 +393,19 @@ static enum status put_pass(struct journal *journal, uint64_t *number, struct er
 /* What is not put into the file stays in the log, where it counts as much: no failure is one. */
 static void shorten_log(struct journal *journal) {
     double begin = clock_seconds();
-    if (journal->log_pages < LOG_PAGES ||
+    if (journal->database.log_pages < LOG_PAGES ||
         begin - journal->checkpointed < SL_JOURNAL_SYNC_SHARE * journal->checkpoint_seconds)
         return;
-    sqlite3_wal_checkpoint_v2(journal->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    journal->log_pages = 0;
+    sqlite3_wal_checkpoint_v2(journal->database.connection, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
+                              NULL);
+    journal->database.log_pages = 0;
     journal->checkpointed = clock_seconds();
     journal->checkpoint_seconds = journal->checkpointed - begin;
 }
 
 enum status journal_commit(struct journal *journal, uint64_t *number, struct error *err) {
     must(journal->is_open);
-    TRY(check_whole(journal, err));
+    TRY(database_check_whole(&journal->database, err));
     TRY(put_pass(journal, number, err));
     double begin = clock_seconds();
     TRY(run_statement(journal, COMMIT, err));
@@ -568,33 +420,34 @@ enum status journal_commit(struct journal *journal, uint64_t *number, struct err
 
 enum status journal_drop_tokens(struct journal *journal, uint64_t number, struct error *err) {
     must(journal->is_open);
-    TRY(check_whole(journal, err));
+    TRY(database_check_whole(&journal->database, err));
     sqlite3_bind_int64(journal->statements[DROP_PASSES], 1, (sqlite3_int64)number);
     return run_statement(journal, DROP_PASSES, err);
 }
 
 enum status journal_sync(struct journal *journal, struct error *err) {
     must(!journal->is_open);
-    TRY(check_whole(journal, err));
+    TRY(database_check_whole(&journal->database, err));
     journal->is_synced = true;
-    return run_text(journal,
-                    "PRAGMA synchronous=FULL; BEGIN IMMEDIATE; "
-                    "INSERT OR REPLACE INTO state VALUES ('has all lines', 'yes'); COMMIT",
-                    "written", err);
+    return database_run(&journal->database,
+                        "PRAGMA synchronous=FULL; BEGIN IMMEDIATE; "
+                        "INSERT OR REPLACE INTO state VALUES ('has all lines', 'yes'); COMMIT",
+                        "written", err);
 }
 
 enum status journal_complete(struct journal *journal, const struct fingerprint *state,
                              struct error *err) {
     must(!journal->is_open);
-    TRY(check_whole(journal, err));
-    TRY(run_text(journal,
-                 "PRAGMA synchronous=FULL; BEGIN IMMEDIATE; DELETE FROM result; DELETE FROM pass; "
-                 "DELETE FROM state WHERE name = 'has all lines'",
-                 "written", err));
+    TRY(database_check_whole(&journal->database, err));
+    TRY(database_run(
+        &journal->database,
+        "PRAGMA synchronous=FULL; BEGIN IMMEDIATE; DELETE FROM result; DELETE FROM pass; "
+        "DELETE FROM state WHERE name = 'has all lines'",
+        "written", err));
     TRY(put_pairs(journal, PUT_STATE, state, err));
-    TRY(run_text(journal, "COMMIT", "written", err));
+    TRY(database_run(&journal->database, "COMMIT", "written", err));
     journal->lines = journal->passes = 0;
     /* No room for a smaller copy: it stays as large as it is, which harms nothing. */
-    sqlite3_exec(journal->db, "VACUUM", NULL, NULL, NULL);
+    sqlite3_exec(journal->database.connection, "VACUUM", NULL, NULL, NULL);
     return SL_OK;
 }
