@@ -73,6 +73,10 @@ _sluice; printf '%s\\n' "${{COMPREPLY[@]}}"
         if missing == list(SHELLS):
             raise Skip("no shell is installed")
 
+    def check_plan_takes_all_options_of_run(self):
+        equal(set(self.options("run")) - set(self.options("plan")), set())
+        equal(set(self.options("plan")) - set(self.options("run")), {"json", "score"})
+
     def check_help_is_the_same_by_either_way(self):
         for command in self.commands():
             equal(self.said("help", *command.split()), self.said(*command.split(), "--help"), command)

@@ -285,6 +285,7 @@ class Jobs(Suite):
                 refused(self.command(*command, *options), 3, options[0])
         for command in (("run", model, rows, "-o", self.folder() / "out.jsonl"), ("plan", model, rows)):
             refused(self.command(*command, "--chunk", "3"), 2, "--chunk")
+            refused(self.command(*command, "--isa", "none"), 2, "--isa none", "scalar")
 
     def check_the_command_line_wins_over_the_config_file(self):
         model, config = self.model(), self.folder() / "job.conf"

@@ -13,11 +13,14 @@ enum { EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3, EXIT_PIPE = 141 };
 
 const struct command command_table[] = {
     {"run", "run MODEL ROWS -o RESULTS [options]", "answer every row of a file",
-     "Reads prompts, a JSON object a line, and writes an answer a line. MODEL is a folder with\n"
-     "safetensors, a .gguf file (of a split set the first), or a name as `pull` has it: a model\n"
-     "that is not here is fetched. Before the first pass it says what it will do; SIGINT stops it\n"
-     "within one block of weights. Stopped, killed or out of room, the same command goes on where\n"
-     "it was, by the journal RESULTS.sluice beside the results.\n"
+     "Reads prompts, a JSON object a line ({\"id\", \"prompt\"}, {\"id\", \"messages\"}, or a "
+     "line of\n"
+     "the OpenAI Batch API), and writes an answer a line. MODEL is a folder with safetensors, a\n"
+     ".gguf file (of a split set the first), or a name as `pull` has it: a model that is not here\n"
+     "is fetched. Before the first pass it says what it will do; SIGINT stops it within one block\n"
+     "of weights. Stopped, killed or out of room, the same command goes on where it was, by the\n"
+     "journal RESULTS.sluice beside the results; of a job that is complete it says so, and ends\n"
+     "with the exit code that the job had.\n"
      "Exit codes: 0 every row has an answer, 1 some rows are errors, 2 wrong usage or input,\n"
      "3 the environment (model unreadable, disk full, no memory), 130 or 143 stopped.\n",
      FOR_RUN, cmd_run},
@@ -27,8 +30,8 @@ const struct command command_table[] = {
      "the log probabilities of each continuation, its tokens, whether it is what the model would\n"
      "have written, and the best choice: as lm-evaluation-harness counts. Nothing is generated, "
      "and\n"
-     "what contexts have in common is computed once. A job as `run` has it: the same journal,\n"
-     "options of memory and engine, and exit codes.\n",
+     "what contexts have in common is computed once. A job as `run` has it: the same forms of\n"
+     "MODEL, journal, options of memory and engine, and exit codes.\n",
      FOR_SCORE, cmd_score},
     {"plan", "plan MODEL ROWS [options]", "say what run would decide, and run nothing",
      "Reads the rows and the headers of the model, and prints engine, memory, batch and time with\n"
@@ -56,7 +59,8 @@ const struct command command_table[] = {
     {"tokenize", "tokenize MODEL [options] < LINES", "text to token ids and back",
      "Reads {\"text\"} or {\"ids\"} a line from standard input and prints {\"ids\"} or "
      "{\"text\"},\n"
-     "a line for each line. Needs the tokenizer's files alone, no weights.\n",
+     "a line for each line. Needs the tokenizer's files alone, no weights. Exit code 1 when a\n"
+     "line cannot be used.\n",
      FOR_TOKENIZE, cmd_tokenize},
     {"bench", "bench kernels [options]", "how fast the kernels are here",
      "Measures, for each kernel set, number format and token count, the rate of products with\n"
@@ -74,7 +78,7 @@ const struct command command_table[] = {
      "command, and for each batch size the median pass, tokens a second, read rate, share of the\n"
      "time that the drive was busy, and peak memory. `sluice report` makes a page of it. Takes "
      "the\n"
-     "options of run.\n",
+     "options of run but --batch and those of its output.\n",
      FOR_BENCH_JOB, cmd_bench_job},
     {"verify", "verify MODEL ROWS [options]", "whether answers are the same however they are made",
      "Answers the first rows (--limit, 20 unless told) twice: resident and streamed where the "
@@ -85,9 +89,8 @@ const struct command command_table[] = {
      "together\n"
      "and one thread.\n"
      "Prints each difference and `identical 20/20`. With --against, what of another program's\n"
-     "answers is the same: whole answers, first tokens, lengths. Takes the options of run. Exit "
-     "code\n"
-     "1: something differs.\n",
+     "answers is the same: whole answers, first tokens, lengths. Takes the options of run but\n"
+     "those of its output. Exit code 1: something differs.\n",
      FOR_VERIFY, cmd_verify},
     {"report", "report FILE... [-o PAGE]", "a page with pictures of jobs",
      "Makes one HTML page, which needs no network, of what `run --metrics` and `bench job` wrote:\n"

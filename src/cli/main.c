@@ -26,8 +26,11 @@ static void print_help(void) {
     printf("sluice answers files of prompts with language models that need not fit in memory.\n\n");
     for (size_t i = 0; i < command_count; i++)
         printf("  sluice %-38s %s\n", command_table[i].usage, command_table[i].purpose);
-    printf("\n  sluice COMMAND --help    all options of a command\n"
-           "  sluice --version\n");
+    printf(
+        "\nMODEL is a folder with safetensors, a .gguf file, or a name, such as qwen2.5:0.5b; ROWS "
+        "is a file\nwith a JSON object a line: {\"id\", \"prompt\"} or {\"id\", \"messages\"}.\n\n"
+        "  sluice COMMAND --help    what a command does, and all its options\n"
+        "  sluice --version\n");
 }
 
 static int refuse(const char *name) {

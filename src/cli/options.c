@@ -116,7 +116,7 @@ const struct option option_table[] = {
     {"metrics", 0, "FILE", NULL, OPTION_TEXT, AT(metrics), 0, 0, FOR_ONE_JOB, false,
      "one JSON object a pass, and a summary"},
     {"disk-floor", 0, "SIZE", NULL, OPTION_SIZE, AT(disk_floor_bytes), 0, SIZE_VALUE_MAX,
-     FOR_PULL | FOR_RUN | FOR_SCORE, false,
+     FOR_PULL | FOR_ONE_JOB, false,
      "room that a download leaves free on the drive of the models, 0 for none (20G)"},
     {"downloads", 0, "N", NULL, OPTION_INTEGER, AT(downloads), 1, 16, FOR_PULL, false,
      "files downloaded at once (4)"},

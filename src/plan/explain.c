@@ -124,9 +124,9 @@ static void add_balance(const struct plan *plan, struct buf *out) {
     if (plan->slab_count == 0)
         return;
     buf_printf(out,
-               " Reading takes %.3g s a pass, one token of each of the %.0f rows that are in "
-               "%.3g s of computing.",
-               read, rows, compute);
+               " Reading takes %.3g s a pass, computing %.3g s with %.0f row%s in and one token of "
+               "each.",
+               read, compute, rows, rows < 1.5 ? "" : "s");
 }
 
 static void add_hours(const struct plan *plan, struct buf *out) {

@@ -5,6 +5,7 @@
 #include "backend/cpu/few.h"
 #include "backend/cpu/kernels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct cpu_kernels *const instruction_sets[] = {
@@ -110,9 +111,14 @@ static enum status choose_isa(const char *name, const struct cpu_kernels **out, 
             return SL_OK;
         }
         if (name)
-            return error_set(err, SL_ERR_ENV, "this processor cannot run the '%s' kernels", name);
+            return error_set(err, SL_ERR_ENV, "--isa %s: this processor has not these instructions",
+                             name);
     }
-    return error_set(err, SL_ERR_USAGE, "unknown instruction set '%s'", name ? name : "");
+    char names[64] = "";
+    for (size_t i = 0, len = 0; (kernels = cpu_kernels_at(i)) != NULL && len < sizeof names; i++)
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s%s", i > 0 ? ", " : "",
+                                kernels->isa);
+    return error_set(err, SL_ERR_USAGE, "--isa %s: it must be one of %s", name ? name : "", names);
 }
 
 /* A set that isa, or this processor's own instructions if that is NULL, can run. */
@@ -127,8 +133,8 @@ static enum status find_set(const char *name, const char *isa, const struct back
             return SL_OK;
         }
         return error_set(err, SL_ERR_ENV,
-                         "this %s cannot run the kernel set '%s': use --kernels portable",
-                         set->is_available ? "processor" : "build", name);
+                         "--kernels %s: this %s cannot run that set: use --kernels portable", name,
+                         set->is_available ? "processor" : "build");
     }
     return error_set(err, SL_ERR_USAGE,
                      "unknown kernel set '%s': it is one of auto, portable, avx512bf16, amx", name);
