@@ -2,6 +2,7 @@
  * (families_for_test.h): one layer with such a network and one with attention behind gates, one
  * row, all its logits. Experts beside them are as in families_experts_test.c. */
 #include "model/model.h"
+#include "model/step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -220,10 +221,27 @@ static void compute_half(struct family_state *state, unsigned layer, size_t toke
 
 static const struct family_half hybrid_half = {add_half, compute_half};
 
-static void check(const struct family *family) {
+/* Numbers that 16 tokens more take in a step. A network has the inputs of its convolution, z, b, a
+ * and its outputs once, however they lie in matrices. */
+static void check_step(const char *path, size_t experts) {
+    enum { QUERY = TINY_HEADS * TINY_HEAD_DIM, KEY = TINY_KV_HEADS * TINY_HEAD_DIM };
+    const size_t embedding = TINY_HIDDEN; /* in the file */
+    struct model *model = tiny_open(path);
+    size_t stream = 3 * (size_t)TINY_HIDDEN, attention = 2 * QUERY + 2 * KEY, gates = 3 * QUERY;
+    size_t mlp = experts > 0 ? experts : 2 * (size_t)TINY_INNER, angles = 2;
+    size_t delta = CHANNELS + VALUES + 2 * HEADS + VALUES;
+    size_t floats = stream + attention + gates + mlp + angles + delta;
+    size_t more = (size_t)(step_bytes(model, 32, 1) - step_bytes(model, 16, 1));
+    assert_int_equal(more, 16 * (floats * sizeof(float) + embedding * sizeof(float)));
+    model_close(model);
+}
+
+/* experts: numbers that these take for a token. */
+static void check(const struct family *family, size_t experts) {
     struct tiny tiny;
     double right[FAMILY_TOKENS][TINY_VOCABULARY];
     family_check_folder(&tiny, family, right);
+    check_step(tiny.folder, experts);
     tiny_end(&tiny);
 }
 
@@ -252,7 +270,9 @@ static void qwen3_next_follows_its_formulas(void **state) {
                               "\"num_experts_per_tok\":2,\"moe_intermediate_size\":6,"
                               "\"shared_expert_intermediate_size\":6,\"mlp_only_layers\":[0,1],"
                               "\"partial_rotary_factor\":0.5");
-    check(&family);
+    /* Plain layers; the router's and two chosen, one expert's inputs, outputs, gate and up, and the
+     * list of its tokens with their weights. */
+    check(&family, 2 * TINY_INNER + 4 + 2 * 2 + 2 * TINY_HIDDEN + 2 * 6 + 2);
 }
 
 static void qwen3_5_follows_its_formulas(void **state) {
@@ -263,7 +283,7 @@ static void qwen3_5_follows_its_formulas(void **state) {
                                 "\"layer_types\":[\"linear_attention\",\"full_attention\"]," ROPE
                                 ",\"mrope_section\":[1,0,0],\"mrope_interleaved\":true}");
     family.biases = "qkvo";
-    check(&family);
+    check(&family, 0);
 }
 
 int main(void) {

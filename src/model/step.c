@@ -54,8 +54,36 @@ static size_t step_plain_features(const struct config *config) {
     return most;
 }
 
-static void step_acts(struct step *step, const struct config *config, size_t tokens, size_t logits,
+/* Whether any layer has a matrix of that role. */
+static bool step_has(const struct model *model, enum role role) {
+    for (uint32_t layer = 0; layer < model->config.layers; layer++)
+        if (model_matrix(model, layer, role) != NULL)
+            return true;
+    return false;
+}
+
+/* Features of a gated delta network's projections. Layers have one form of each or the other: what
+ * one matrix gives lies together. */
+struct step_delta {
+    size_t in, z, b, a, out;
+};
+
+static struct step_delta step_delta_features(const struct model *model) {
+    const struct delta_shape *shape = &model->config.delta.shape;
+    size_t heads = shape->value_heads, values = heads * shape->value_dim;
+    bool has_z_apart = step_has(model, ROLE_DELTA_Z), has_a_apart = step_has(model, ROLE_DELTA_A);
+    return (struct step_delta){
+        .in = delta_channels(shape) + (step_has(model, ROLE_DELTA_QKVZ) ? values : 0),
+        .z = has_z_apart ? values : 0,
+        .b = step_has(model, ROLE_DELTA_BA) ? 2 * heads : heads,
+        .a = has_a_apart ? heads : 0,
+        .out = values,
+    };
+}
+
+static void step_acts(struct step *step, const struct model *model, size_t tokens, size_t logits,
                       struct step_act list[STEP_ACTS]) {
+    const struct config *config = &model->config;
     const struct mixture *mixture = &config->mixture;
     const struct latent *latent = &config->latent;
     const struct layer_sizes most = config_largest(config);
@@ -75,8 +103,7 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
     size_t window_tokens = config->has_window_rope ? tokens : 0, input = config->layer_input;
     bool sums_apart = mixture->count != 0 && mixture->is_normalised;
     size_t gated = config->has_output_gate ? query : 0;
-    const struct delta_shape *delta = &config->delta.shape;
-    size_t values = (size_t)delta->value_heads * delta->value_dim;
+    const struct step_delta delta = step_delta_features(model);
     const struct step_act acts[] = {
         {&step->h, config->hidden, tokens},
         {&step->x, config->hidden, tokens},
@@ -102,11 +129,11 @@ static void step_acts(struct step *step, const struct config *config, size_t tok
         {&step->wide_a, wide != 0 ? heads * latent->kv_rank : 0, tokens},
         {&step->gated_q, 2 * gated, tokens},
         {&step->attend_gate, gated, tokens},
-        {&step->delta_in, delta_channels(delta) + values, tokens},
-        {&step->delta_z, values, tokens},
-        {&step->delta_b, 2 * (size_t)delta->value_heads, tokens},
-        {&step->delta_a, delta->value_heads, tokens},
-        {&step->delta_out, values, tokens},
+        {&step->delta_in, delta.in, tokens},
+        {&step->delta_z, delta.z, tokens},
+        {&step->delta_b, delta.b, tokens},
+        {&step->delta_a, delta.a, tokens},
+        {&step->delta_out, delta.out, tokens},
         {&step->part, part, tokens},
         {&step->rope.cosines, pairs, tokens},
         {&step->rope.sines, pairs, tokens},
@@ -170,7 +197,7 @@ uint64_t step_bytes(const struct model *model, size_t tokens_max, size_t logits_
     struct step step = {0};
     struct step_act acts[STEP_ACTS];
     uint64_t sum = sizeof step;
-    step_acts(&step, &model->config, tokens_max, logits_max, acts);
+    step_acts(&step, model, tokens_max, logits_max, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         sum += act_floats(acts[i].features, acts[i].tokens) * sizeof(float) + ACT_SLACK_BYTES;
     sum += step_place(&step, &model->config, tokens_max, NULL);
@@ -188,7 +215,7 @@ size_t step_product_features(const struct model *model) {
                                         &step.expert_both, &step.gated_q, &step.delta_in,
                                         &step.inputs};
     size_t most = 0;
-    step_acts(&step, &model->config, 1, 1, acts);
+    step_acts(&step, model, 1, 1, acts);
     for (size_t i = 0; i < STEP_ACTS; i++) {
         bool is_input = true;
         for (size_t j = 0; j < sizeof others / sizeof *others; j++)
@@ -256,7 +283,7 @@ static enum status step_fill(struct step *step, const struct step_options *optio
     struct step_act acts[STEP_ACTS];
     size_t rows = ((size_t)config->layers + 1) * ROLE_COUNT, bytes;
     size_t values = step_vector_values(model);
-    step_acts(step, config, options->tokens_max, options->logits_max, acts);
+    step_acts(step, model, options->tokens_max, options->logits_max, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         TRY(act_init(acts[i].act, acts[i].features, acts[i].tokens, err));
     step->place = mem_new(step_place(step, config, options->tokens_max, NULL), 1);
@@ -311,7 +338,7 @@ void step_free(struct step *step) {
         return;
     step_release_lease(step);
     struct step_act acts[STEP_ACTS];
-    step_acts(step, step->config, 0, 0, acts);
+    step_acts(step, step->model, 0, 0, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         act_release(acts[i].act);
     mem_free(step->place);
@@ -389,7 +416,6 @@ static void step_fill_query_factors(struct step *step) {
 }
 
 enum status step_begin(struct step *step, struct error *err) {
-    const struct config *config = step->config;
     struct step_act acts[STEP_ACTS];
     must(step->tokens >= 1);
     must(!step->has_lease);
@@ -399,7 +425,7 @@ enum status step_begin(struct step *step, struct error *err) {
     step->passes++;
     step->routed_layer = UINT32_MAX;
     step_hint(step);
-    step_acts(step, config, step->tokens, step->logit_count, acts);
+    step_acts(step, step->model, step->tokens, step->logit_count, acts);
     for (size_t i = 0; i < STEP_ACTS; i++)
         act_shape(acts[i].act, acts[i].features, acts[i].tokens);
     step_fill_ropes(step);

@@ -55,8 +55,8 @@ struct step {
     struct act wide_a;      /* weighted compressed values [heads x kv_rank] */
     struct act gated_q;     /* [heads x 2 x head_dim]: of each head the query, then its gate */
     struct act attend_gate; /* [heads x head_dim] */
-    struct act delta_in, delta_z; /* of a gated delta network [channels (+ values)], [values] */
-    struct act delta_b, delta_a;  /* [2 x value heads], [value heads] */
+    struct act delta_in, delta_z; /* of a gated delta network: [channels], [values]; or in one */
+    struct act delta_b, delta_a;  /* [value heads] each; or in one */
     struct act delta_out;         /* [values] */
     struct act part;              /* of one head, or the rotated parts of all */
     struct act
