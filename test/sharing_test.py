@@ -98,6 +98,19 @@ class Sharing(Suite):
         equal(bytes_of[0] - bytes_of[1], plan["state_bytes_per_row"])
         true(plan["state_bytes_per_row"] > 4 * 8 * 128 * 128 * 4, plan["state_bytes_per_row"])
 
+    def check_who_goes_first_computes_the_head_in_the_plan_too(self):
+        """The shortest rows go first, and none of them is the first of the file: 6 rows at once, whose first pass is that of the head alone."""
+        self.own_memory_only()
+        model = self.small(RECURRENT[1], hidden=256, inner=2048, layers=4, **{"delta-keys": 4, "delta-values": 8, "delta-dim": 64})
+        rng, head = random.Random(3), [6 + i % 200 for i in range(400)]
+        rows = [{"id": i, "prompt_ids": head + [rng.randrange(6, 250) for _ in range(64 - i)], "max_tokens": 6} for i in range(ROWS)]
+        metrics = self.folder() / "metrics"
+        equal(self.run(model, rows, "--ignore-eos", "--memory", "1G", "--batch", 6, "--metrics", metrics).code, 0)
+        *passes, summary = [json.loads(line) for line in metrics.read_text().splitlines()]
+        equal(max(one["prefill_tokens"] for one in passes), 400)
+        told = summary["predicted_peak_bytes"] / summary["peak_rss_bytes"]
+        true(0.97 <= told <= 1.03, f"{summary['peak_rss_bytes']} bytes at the peak, told before {summary['predicted_peak_bytes']}")
+
     def check_a_run_with_states_teaches_what_it_took(self):
         """The states of 24 rows are most of the memory; the next plan is made with how the peak compared with the sum."""
         self.own_memory_only()

@@ -25,9 +25,11 @@ struct job_row {
     uint32_t common_tokens; /* of each part at its beginning; others may have computed them */
     uint32_t scored_tokens; /* of all parts */
     uint32_t mark;          /* of the line's text: tells when it reads differently later */
-    uint32_t shared_tokens; /* of the prompt, that earlier rows begin with too: an estimate */
-    uint32_t shared_mark;   /* of those tokens (alike_hash) */
-    uint32_t prefix; /* of its first tokens: rows with the same may share; 0: a short prompt */
+    /* Of the prompt, that earlier rows begin with too: an estimate. Earlier in the file, and once
+     * there is an order, in that. */
+    uint32_t shared_tokens;
+    uint32_t shared_mark; /* of those tokens (alike_hash) */
+    uint32_t prefix;      /* of its first tokens: rows with the same may share; 0: a short prompt */
     bool ignores_eos;
 };
 

@@ -82,6 +82,7 @@ void job_count(struct job *job) {
     totals.pages = totals.window_pages = totals.scored_tokens = 0;
     totals.longest = totals.longest_prompt = totals.longest_answer = totals.head_tokens = 0;
     size_t window_pages = kv_window_pages(kv_window(&job->model->config)); /* the most of a row */
+    size_t rows = 0, sharing = 0;
     for (size_t i = 0; i < job->rows.count; i++) {
         const struct job_row *looked = &job->looked[i];
         size_t prompt = looked->prompt_tokens, answer = looked->max_tokens, parts = looked->parts;
@@ -91,8 +92,10 @@ void job_count(struct job *job) {
         totals.certain_rows += parts * looked->ignores_eos;
         totals.prompt_tokens += looked->row_tokens;
         totals.shared_tokens += looked->shared_tokens + shared_by_parts(job, looked);
-        if (kv_has_states(&job->model->config))
-            totals.head_tokens = size_max(totals.head_tokens, looked->shared_tokens);
+        rows++;
+        if (looked->shared_tokens > 0 &&
+            (sharing++ == 0 || looked->shared_tokens < totals.head_tokens))
+            totals.head_tokens = looked->shared_tokens;
         totals.answer_tokens += parts * answer;
         totals.scored_tokens += looked->scored_tokens;
         totals.sequence_tokens += looked->row_tokens + parts * answer;
@@ -106,6 +109,8 @@ void job_count(struct job *job) {
         if (answer > totals.longest_answer)
             totals.longest_answer = answer;
     }
+    if (!kv_has_states(&job->model->config) || sharing + 1 != rows)
+        totals.head_tokens = 0;
     job->totals = totals;
 }
 

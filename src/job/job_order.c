@@ -5,6 +5,8 @@
  * the rows in this order too, or what it foretells would be another job's. */
 #include "job/job.h"
 
+#include <string.h>
+
 static uint64_t length_of(const struct job_row *looked) {
     return (uint64_t)looked->prompt_tokens + looked->max_tokens;
 }
@@ -39,8 +41,8 @@ static size_t choose_short(const struct job *job, uint32_t chosen[SL_FIRST_ROWS]
 #define PREFIX_SLOTS 65536u
 
 struct groups {
-    uint32_t *next; /* [rows] of the same prefix; itself: none */
-    bool *follows;  /* [rows] some row before it */
+    uint32_t *next;  /* [rows] of the same prefix; itself: none */
+    uint32_t *first; /* [rows] of the file with the same prefix, or itself */
     struct {
         uint32_t prefix, last;
     } slots[PREFIX_SLOTS];
@@ -50,7 +52,7 @@ static void groups_free(struct groups *groups) {
     if (groups == NULL)
         return;
     mem_free(groups->next);
-    mem_free(groups->follows);
+    mem_free(groups->first);
     mem_free(groups);
 }
 
@@ -59,21 +61,21 @@ static struct groups *groups_make(const struct job *job) {
     struct groups *groups = mem_new(1, sizeof *groups);
     if (groups != NULL) {
         groups->next = mem_new(count, sizeof *groups->next);
-        groups->follows = mem_new(count, sizeof *groups->follows);
+        groups->first = mem_new(count, sizeof *groups->first);
     }
-    if (groups == NULL || groups->next == NULL || groups->follows == NULL) {
+    if (groups == NULL || groups->next == NULL || groups->first == NULL) {
         groups_free(groups);
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t prefix = job->looked[i].prefix;
-        groups->next[i] = (uint32_t)i;
+        groups->next[i] = groups->first[i] = (uint32_t)i;
         if (prefix == 0)
             continue;
         uint32_t slot = prefix % PREFIX_SLOTS;
         if (groups->slots[slot].prefix == prefix) {
             groups->next[groups->slots[slot].last] = (uint32_t)i;
-            groups->follows[i] = true;
+            groups->first[i] = groups->first[groups->slots[slot].last];
         }
         groups->slots[slot].prefix = prefix;
         groups->slots[slot].last = (uint32_t)i;
@@ -91,7 +93,27 @@ static void add_group(const struct groups *groups, uint32_t row, bool *is_in, st
     }
 }
 
-static enum status fill(const struct job *job, struct queue *queue, struct error *err) {
+/* The first look has a group's first row of the file compute what the group shares; the row that is
+ * offered first will. The two swap what they share, where the other one is long enough for it.
+ * is_met: [rows], all false. */
+static void turn_shares(struct job *job, const struct groups *groups, const struct queue *queue,
+                        bool *is_met) {
+    for (size_t i = 0; i < queue->count; i++) {
+        uint32_t row = queue->rows[i], first = groups->first[row];
+        struct job_row *ahead = &job->looked[row], *behind = &job->looked[first];
+        bool is_ahead = !is_met[first] && ahead->shared_tokens > behind->shared_tokens;
+        is_met[first] = true;
+        if (!is_ahead || behind->prompt_tokens <= ahead->shared_tokens)
+            continue;
+        struct job_row was = *ahead;
+        ahead->shared_tokens = behind->shared_tokens;
+        ahead->shared_mark = behind->shared_mark;
+        behind->shared_tokens = was.shared_tokens;
+        behind->shared_mark = was.shared_mark;
+    }
+}
+
+static enum status fill(struct job *job, struct queue *queue, struct error *err) {
     uint32_t chosen[SL_FIRST_ROWS];
     size_t count = choose_short(job, chosen), rows = job->rows.count;
     size_t begun_count = job->output != NULL ? output_counts(job->output).rows_begun : 0;
@@ -103,7 +125,7 @@ static enum status fill(const struct job *job, struct queue *queue, struct error
     queue->strict_count = queue->count;
     for (size_t i = 0; i < count; i++)
         queue->rows[queue->count++] = chosen[i];
-    bool *is_in = mem_new(rows, sizeof *is_in);
+    bool *is_in = mem_new(rows, sizeof *is_in); /* afterwards: whose group is met */
     struct groups *groups = groups_make(job);
     if (is_in != NULL && groups != NULL) {
         for (size_t i = 0; i < rows; i++)
@@ -111,8 +133,10 @@ static enum status fill(const struct job *job, struct queue *queue, struct error
         for (size_t i = 0; i < count; i++)
             is_in[chosen[i]] = true;
         for (size_t i = 0; i < rows; i++)
-            if (!groups->follows[i])
+            if (groups->first[i] == i)
                 add_group(groups, (uint32_t)i, is_in, queue);
+        memset(is_in, 0, rows * sizeof *is_in);
+        turn_shares(job, groups, queue, is_in);
     }
     bool has_failed = is_in == NULL || groups == NULL;
     groups_free(groups);

@@ -124,6 +124,41 @@ static void rows_are_offered_short_ones_first_and_alike_ones_together(void **sta
     tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2");
 }
 
+/* The last row is the shortest and goes first: it computes what the others share, whose first row
+ * of the file has as much in common with it. */
+static void who_is_offered_first_computes_what_rows_share(void **state) {
+    static const unsigned max_tokens[] = {9, 7, 5}, shared[] = {64, 64, 0};
+    struct settings settings = defaults();
+    struct job job;
+    struct error err;
+    struct buf rows;
+    (void)state;
+    tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2,\"max_position_embeddings\":128");
+    buf_init(&rows);
+    for (size_t i = 0; i < 3; i++) {
+        buf_printf(&rows, "{\"max_tokens\": %u, \"prompt_ids\": [%zu", max_tokens[i], (size_t)3);
+        for (size_t token = 1; token < 66; token++)
+            buf_printf(&rows, ",%zu", token == 65 ? i : 3);
+        buf_add(&rows, STR("]}\n"));
+    }
+    tiny_write_text(&tiny, "rows.jsonl", rows.data);
+    assert_int_equal(job_open(&settings, NULL, &job, &err), SL_OK);
+    assert_int_equal(job_look(&job, &err), SL_OK);
+    assert_int_equal(job.looked[0].shared_tokens, 0);
+    uint32_t mark = job.looked[2].shared_mark;
+    for (size_t time = 0; time < 2; time++) { /* the second one finds it as it should be */
+        assert_int_equal(job_order_make(&job, &err), SL_OK);
+        assert_int_equal(job.order.rows[0], 2);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(job.looked[i].shared_tokens, shared[i]);
+        assert_int_equal(job.looked[0].shared_mark, mark);
+    }
+    assert_int_equal(job.totals.shared_tokens, 128);
+    job_close(&job);
+    buf_release(&rows);
+    tiny_write_config(&tiny, "llama", ",\"eos_token_id\":2");
+}
+
 static void the_same_id_twice_names_both_lines(void **state) {
     (void)state;
     struct settings settings = defaults();
@@ -290,6 +325,7 @@ int main(void) {
         cmocka_unit_test(jobs_without_a_row_that_runs_end_well),
         cmocka_unit_test(first_look_counts_tokens_and_cuts_to_the_context),
         cmocka_unit_test(rows_are_offered_short_ones_first_and_alike_ones_together),
+        cmocka_unit_test(who_is_offered_first_computes_what_rows_share),
         cmocka_unit_test(the_same_id_twice_names_both_lines),
         cmocka_unit_test(many_rows_look_the_same_to_any_number_of_threads),
         cmocka_unit_test(a_stop_leaves_whole_lines),

@@ -24,7 +24,7 @@ struct plan_rows {
     uint64_t window_pages;    /* likewise of windowed layers, for a row's window at most */
     size_t answered;          /* rows beside these, by an earlier run */
     size_t forks;             /* at which rows part whose states are worth keeping (fork.h) */
-    size_t head_tokens;       /* the most that a row shares, where layers keep states */
+    size_t head_tokens;       /* that one row computes while all others wait; 0: they do not */
     size_t longest;           /* largest prompt + max_tokens */
     size_t longest_prompt;
     size_t longest_answer;      /* largest max_tokens */
