@@ -86,7 +86,7 @@ static void fill_peak(const struct memory *memory, const struct choice *choice, 
     const struct plan_rows *rows = memory->rows;
     struct memory_load used = choice->load;
     if (memory->rows->count > 0) {
-        double filled = fmax(likely->kv_pages_filled, crowded->kv_pages_max);
+        double pages = fmax(likely->kv_pages_out, crowded->kv_pages_max);
         used.batch = size_min(used.batch, size_max(crowded->rows_in_max, 1));
         size_t tokens = crowded->pass_tokens_max;
         bool is_even = answers_count(&plan->answers) > 0 || rows->certain_rows == rows->count;
@@ -95,7 +95,7 @@ static void fill_peak(const struct memory *memory, const struct choice *choice, 
         else if (is_even)
             tokens = (tokens + likely->pass_tokens_max) / 2;
         used.pass_tokens = size_min(used.pass_tokens, size_max(tokens, 1));
-        used.page_count = used.window_page_count = (size_t)ceil(filled);
+        used.page_count = used.window_page_count = (size_t)ceil(pages);
         used.state_count = size_min(used.state_count, used.batch + rows->forks);
     }
     plan->still_bytes = memory_still(memory, choice->way, choice->slab_count, &choice->pins);

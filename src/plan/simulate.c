@@ -46,9 +46,10 @@ struct play {
     double credit;          /* of pages x passes, while rows enter evenly */
     double prompts_waiting; /* tokens of the queue */
     double kv_tokens, step;
-    double end_pages; /* of the rows that are in, when each has all its tokens */
-    double slack;     /* tokens that are computed in the time of the reads */
-    bool has_waited;  /* for the drive, in a pass: only then is the slack known */
+    double end_pages;    /* of the rows that are in, when each has all its tokens */
+    double pages_filled; /* by rows that have ended */
+    double slack;        /* tokens that are computed in the time of the reads */
+    bool has_waited;     /* for the drive, in a pass: only then is the slack known */
     /* what has passed */
     double passes, seconds, admitted_passes, admitted_seconds;
     size_t ended, first_count;
@@ -203,7 +204,7 @@ static void admit(struct play *play) {
 static void end_row(struct play *play, uint32_t tokens, uint32_t pages) {
     play->kv_tokens -= tokens;
     play->end_pages -= ceil(tokens / PAGE_TOKENS);
-    play->out.kv_pages_filled += floor(tokens / PAGE_TOKENS);
+    play->pages_filled += floor(tokens / PAGE_TOKENS);
     play->pages_promised -= pages;
     play->ended++;
     if (play->ended == 1)
@@ -230,6 +231,8 @@ static void note_most(struct play *play, double rows, double tokens, double grow
     pages = most > 0 && pages > most ? most : pages;
     pages = pages < play->end_pages ? pages : play->end_pages;
     out->kv_pages_max = pages > out->kv_pages_max ? pages : out->kv_pages_max;
+    pages += play->pages_filled * (double)play->stride;
+    out->kv_pages_out = pages > out->kv_pages_out ? pages : out->kv_pages_out;
     if ((size_t)rows > out->rows_in_max)
         out->rows_in_max = (size_t)rows;
     if ((size_t)tokens > out->pass_tokens_max)
@@ -363,7 +366,6 @@ static double slack_of(const struct pass_cost *cost) {
 static void sum_up(struct play *play) {
     double more = (double)(play->stride - 1);
     struct simulated *out = &play->out;
-    out->kv_pages_filled *= (double)play->stride;
     out->passes = (uint64_t)(play->passes + more * play->admitted_passes + 0.5);
     out->seconds = play->seconds + more * play->admitted_seconds;
     out->answer_tokens = play->answer_tokens * (double)play->options->row_count /

@@ -71,7 +71,7 @@ struct simulated {
     double answer_tokens;      /* of all rows that were not in, as expected */
     size_t rows_in_max, pass_tokens_max; /* of any pass */
     double kv_pages_max;                 /* in use at once */
-    double kv_pages_filled;              /* by all rows: what is full stays until it is needed */
+    double kv_pages_out; /* likewise with those of rows that ended: full ones stay until needed */
 };
 
 /* SL_ERR_ENV when memory is out. */

@@ -52,9 +52,22 @@ static void a_row_alone_takes_its_prompt_and_its_tokens(void **state) {
     assert_true(fabs(out.first_rows_seconds - 7) < 1e-9);
     assert_true(fabs(out.answer_tokens - 5) < 1e-9);
     assert_int_equal(out.pass_tokens_max, 16);
-    /* 44 tokens are kept in the end: three pages, of which two are full. */
+    /* 44 tokens are kept in the end: three pages. */
     assert_true(fabs(out.kv_pages_max - 3) < 1e-9);
-    assert_true(fabs(out.kv_pages_filled - 2) < 1e-9);
+    assert_true(fabs(out.kv_pages_out - 3) < 1e-9);
+}
+
+/* Rows of 44 tokens one after the other: two full pages stay of each that has ended, beside three
+ * of the last one. */
+static void full_pages_stay_where_rows_end(void **state) {
+    (void)state;
+    struct play_row rows[3];
+    for (size_t i = 0; i < 3; i++)
+        rows[i] = (struct play_row){.prompt = 40, .max_tokens = 5, .length = 5};
+    struct simulated out =
+        simulated_of(rows, 3, 3, (struct simulate_options){.batch = 1, .pass_tokens = 16});
+    assert_true(fabs(out.kv_pages_max - 3) < 1e-9);
+    assert_true(fabs(out.kv_pages_out - (2 + 2 + 3)) < 1e-9);
 }
 
 /* 200 rows at once: a pass computes for 2 s, twice as long as it reads. The prompts of 2 tokens
@@ -136,8 +149,8 @@ static void a_job_goes_on_from_where_it_stands(void **state) {
     assert_int_equal(out.passes, 3);
     assert_true(fabs(out.first_row_seconds - 3) < 1e-9);
     /* In the end 33 and 33 tokens are kept: two full pages each, and two of which one is used. */
-    assert_true(fabs(out.kv_pages_filled - 4) < 1e-9);
     assert_true(fabs(out.kv_pages_max - 5.125) < 1e-9);
+    assert_true(fabs(out.kv_pages_out - 5.125) < 1e-9);
     out = simulated_of(&row, 1, 1, options);
     assert_int_equal(out.passes, 6);
     assert_int_equal(out.pass_tokens_max, 16);
@@ -313,6 +326,7 @@ static void hours_are_those_of_the_scheduler_itself(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_alone_takes_its_prompt_and_its_tokens),
+        cmocka_unit_test(full_pages_stay_where_rows_end),
         cmocka_unit_test(passes_take_the_longer_of_reading_and_computing),
         cmocka_unit_test(rows_go_in_the_order_in_which_they_come),
         cmocka_unit_test(an_opening_brings_the_first_rows_sooner),
