@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "engine/pace.h"
+#include "engine/queue.h"
 
 #include <math.h>
 
@@ -32,9 +33,10 @@ struct play {
     size_t stride; /* one row in so many is played */
     size_t places;
     /* rows that have not entered */
-    size_t entered, index, passed; /* index: of the file; passed: rows that run, up to it */
-    struct entrant next;
-    bool has_next;
+    size_t entered, index, passed;         /* index: of the file; passed: rows that run, up to it */
+    struct entrant waiting[SL_QUEUE_LOOK]; /* the next ones, in order */
+    size_t waiting_count, waiting_most, taken;
+    size_t gone_by; /* rows that have entered before the first of them, one after the other */
     /* rows that are in */
     struct ending *heap; /* [places], the earliest first */
     size_t heap_count;
@@ -78,22 +80,30 @@ static bool find_row(struct play *play, struct row_length *row) {
     return false;
 }
 
-/* Prepares the row that enters next. */
+/* Prepares the rows that may enter next. */
 static void take_next(struct play *play) {
     static const struct answers unknown;
-    const struct answers *expected = play->options->expected;
     struct row_length row;
-    play->has_next = find_row(play, &row);
-    if (!play->has_next)
-        return;
-    double quantile = answers_quantile((double)play->entered), length = row.answer;
-    expected = expected == NULL || row.is_certain ? &unknown : expected;
-    length = ceil(answers_share(expected, quantile) * length);
-    play->next = (struct entrant){
-        .prompt = row.prompt,
-        .answer = length > 1 ? (uint32_t)length : 1,
-        .pages = pages_for(play, row.prompt + answers_life(expected) * row.answer),
-    };
+    while (play->waiting_count < play->waiting_most && find_row(play, &row)) {
+        const struct answers *expected = play->options->expected;
+        double quantile = answers_quantile((double)play->taken++), length = row.answer;
+        expected = expected == NULL || row.is_certain ? &unknown : expected;
+        length = ceil(answers_share(expected, quantile) * length);
+        play->waiting[play->waiting_count++] = (struct entrant){
+            .prompt = row.prompt,
+            .answer = length > 1 ? (uint32_t)length : 1,
+            .pages = pages_for(play, row.prompt + answers_life(expected) * row.answer),
+        };
+    }
+}
+
+/* The row has entered: who waits moves up. */
+static void remove_waiting(struct play *play, size_t at) {
+    play->gone_by = at > 0 ? play->gone_by + 1 : 0;
+    play->waiting_count--;
+    for (; at < play->waiting_count; at++)
+        play->waiting[at] = play->waiting[at + 1];
+    take_next(play);
 }
 
 /* Tokens that the next pass may have: prompts do not make a pass longer that waits for the drive,
@@ -118,14 +128,14 @@ static double life_of(const struct entrant *row) {
     return row->answer * ((double)row->prompt + row->answer / 2.0 + PAGE_TOKENS / 2) / PAGE_TOKENS;
 }
 
-static bool must_wait(const struct play *play) {
+static bool must_wait(const struct play *play, const struct entrant *row) {
     const struct simulate_options *options = play->options;
     size_t in = play->heap_count + play->queue_count;
     bool is_known = options->start == NULL || play->step >= options->start->even_from;
     if (!is_known || !options->is_certain || options->page_count == 0 || play->credit > 0 ||
         in == 0)
         return false;
-    double rows = play->next.answer * (double)options->page_count / life_of(&play->next);
+    double rows = row->answer * (double)options->page_count / life_of(row);
     double waiting = (double)options->row_count / (double)play->stride - (double)play->entered;
     return waiting > 2 * rows;
 }
@@ -182,22 +192,37 @@ static void enqueue(struct play *play, const struct entrant *row) {
     play->end_pages += ceil(tokens_of(row) / PAGE_TOKENS);
 }
 
+static bool has_pages(const struct play *play, const struct entrant *row) {
+    size_t most = play->options->page_count;
+    return most == 0 || play->heap_count + play->queue_count == 0 ||
+           play->pages_promised + row->pages <= most;
+}
+
+/* The first that fits among the next few, as in engine/queue.h; waiting_count: none. */
+static size_t find_entrant(const struct play *play) {
+    size_t look = play->gone_by < SL_QUEUE_PASSED_MAX ? play->waiting_count
+                                                      : size_min(play->waiting_count, 1);
+    size_t at = 0;
+    while (at < look &&
+           (!has_pages(play, &play->waiting[at]) || must_wait(play, &play->waiting[at])))
+        at++;
+    return at < look ? at : play->waiting_count;
+}
+
 static void admit(struct play *play) {
-    const struct simulate_options *options = play->options;
     double room = room_of_pass(play) - (double)play->heap_count;
-    while (play->has_next) {
-        size_t in = play->heap_count + play->queue_count;
+    while (play->heap_count + play->queue_count < play->places) {
         if (play->queue_count > 0 && play->prompts_waiting >= room)
             return;
-        bool has_pages = options->page_count == 0 ||
-                         play->pages_promised + play->next.pages <= options->page_count;
-        if (in == play->places || (in > 0 && !has_pages) || must_wait(play))
+        size_t at = find_entrant(play);
+        if (at == play->waiting_count)
             return;
-        enqueue(play, &play->next);
+        struct entrant row = play->waiting[at];
+        enqueue(play, &row);
         play->entered++;
-        play->answer_tokens += play->next.answer;
-        take_credit(play, &play->next);
-        take_next(play);
+        play->answer_tokens += row.answer;
+        take_credit(play, &row);
+        remove_waiting(play, at);
     }
 }
 
@@ -251,12 +276,12 @@ static void count_passes(struct play *play, double passes, double tokens, double
     play->passes += passes;
     play->seconds += passes * seconds;
     play->row_passes += passes * rows;
-    if (play->has_next && options->page_count > 0) {
+    if (play->waiting_count > 0 && options->page_count > 0) {
         double used = play->kv_tokens + grown / 2 + rows * PAGE_TOKENS / 2;
         double fill = used / ((double)options->page_count * PAGE_TOKENS);
         play->waiting_fill += passes * (fill < 1 ? fill : 1);
     }
-    if (play->has_next) {
+    if (play->waiting_count > 0) {
         play->waiting_passes += passes;
         play->waiting_rows += passes * rows;
         play->admitted_passes = play->passes;
@@ -306,6 +331,13 @@ static void pass_with_prompts(struct play *play) {
     play->head_left -= prompts;
 }
 
+static bool waits_for_credit(const struct play *play) {
+    for (size_t i = 0; i < play->waiting_count; i++)
+        if (has_pages(play, &play->waiting[i]) && must_wait(play, &play->waiting[i]))
+            return true;
+    return false;
+}
+
 /* Passes of decoding rows alone, until the first of them ends. */
 static void passes_of_decoding(struct play *play) {
     const struct simulate_options *options = play->options;
@@ -314,7 +346,7 @@ static void passes_of_decoding(struct play *play) {
     double steps = play->heap[0].step - play->step;
     double passes = ceil(steps * rows / tokens - 1e-9);
     passes = passes > 1 ? passes : 1;
-    if (play->has_next && must_wait(play)) { /* until the next may enter */
+    if (waits_for_credit(play)) { /* until one may enter */
         double wait = floor(-play->credit / (double)options->page_count) + 1;
         passes = wait < passes ? wait : passes;
     }
@@ -388,6 +420,7 @@ enum status simulate(const struct simulate_options *options, struct simulated *o
     play.stride = size_divide_up(options->row_count, SL_SIMULATED_ROWS_MAX);
     play.stride = size_max(play.stride, 1);
     size_t played = size_divide_up(options->row_count, play.stride) + inside;
+    play.waiting_most = size_max(SL_QUEUE_LOOK / play.stride, 1);
     play.places = options->batch < played ? options->batch : played;
     play.slack = options->ignores_drive ? 0 : slack_of(options->cost);
     play.head_left = (double)options->head_tokens;

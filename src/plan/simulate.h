@@ -1,9 +1,10 @@
 /* The schedule of a job in numbers: which rows are in together, how many tokens each pass has, and
- * so how many passes and seconds all of it takes. Follows the rules of engine/sched.h: rows go in
- * the order in which they are offered; a row enters when a place is free, the pages that it holds
- * on average while it is in, and room for its prompt in the next pass; a pass computes one token of
- * each decoding row, then prompts, oldest first, as far as the drive's time allows. Begins with
- * nobody in, or with the rows of a job that has come so far.
+ * so how many passes and seconds all of it takes. Follows the rules of engine/sched.h and queue.h:
+ * rows go in the order in which they are offered, but one that fits goes by the few before it that
+ * do not; a row enters when a place is free, the pages that it holds on average while it is in, and
+ * room for its prompt in the next pass; a pass computes one token of each decoding row, then
+ * prompts, oldest first, as far as the drive's time allows. Begins with nobody in, or with the rows
+ * of a job that has come so far.
  *
  * Passes that are alike are counted, not played: the work grows with the rows alone. Of a large job
  * every k-th row is played. Arithmetic only; any thread. */

@@ -57,6 +57,21 @@ static void a_row_alone_takes_its_prompt_and_its_tokens(void **state) {
     assert_true(fabs(out.kv_pages_out - 3) < 1e-9);
 }
 
+/* Three pages: beside a row of two there is room for none of two more, but for the short one that
+ * waits behind it; so it goes twice, and not three times. */
+static void a_row_that_fits_goes_by_one_that_does_not(void **state) {
+    (void)state;
+    static const uint32_t prompts[] = {20, 20, 5, 5};
+    struct play_row rows[4];
+    for (size_t i = 0; i < 4; i++)
+        rows[i] = (struct play_row){.prompt = prompts[i], .max_tokens = 3, .length = 3};
+    struct simulate_options options = {.batch = 4, .pass_tokens = 64, .page_count = 3};
+    struct simulated out = simulated_of(rows, 4, 4, options);
+    assert_int_equal(out.passes, 2 * 3);
+    assert_int_equal(out.rows_in_max, 2);
+    assert_int_equal(out.pass_tokens_max, 25);
+}
+
 /* Rows of 44 tokens one after the other: two full pages stay of each that has ended, beside three
  * of the last one. */
 static void full_pages_stay_where_rows_end(void **state) {
@@ -326,6 +341,7 @@ static void hours_are_those_of_the_scheduler_itself(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_alone_takes_its_prompt_and_its_tokens),
+        cmocka_unit_test(a_row_that_fits_goes_by_one_that_does_not),
         cmocka_unit_test(full_pages_stay_where_rows_end),
         cmocka_unit_test(passes_take_the_longer_of_reading_and_computing),
         cmocka_unit_test(rows_go_in_the_order_in_which_they_come),
