@@ -99,7 +99,7 @@ static double answer_left(const struct sched *sched, const struct answers *answe
     double have = (double)seq_answer_count(seq), limit = (double)seq->max_tokens, end = limit;
     if (!seq->ignores_eos) {
         double ended = 1 - expect_survival(&sched->expect, seq_answer_count(seq), seq->max_tokens);
-        double chance = answers_quantile((double)number + 0.5);
+        double chance = answers_quantile(number);
         end = ceil(answers_share(answers, ended + chance * (1 - ended)) * limit);
     }
     return fmax(end - have, 1);

@@ -43,8 +43,8 @@ double answers_life(const struct answers *answers) {
     return sum > 0 ? squares / (2 * sum) : 0.5;
 }
 
-double answers_quantile(double number) {
-    double quantile = number * GOLDEN;
+double answers_quantile(size_t number) {
+    double quantile = 0.5 + (double)number * GOLDEN;
     return quantile - floor(quantile);
 }
 

@@ -21,8 +21,9 @@ double answers_mean(const struct answers *answers);
  * limit: E[s^2] / (2 E[s]); a half when nothing is known. */
 double answers_life(const struct answers *answers);
 /* A quantile for the number-th of many rows: any stretch of them gets its share of long and short
- * answers (multiples of the golden ratio lie evenly; Weyl's equidistribution). In [0, 1). */
-double answers_quantile(double number);
+ * answers (multiples of the golden ratio lie evenly; Weyl's equidistribution), and one alone is the
+ * median. In [0, 1). */
+double answers_quantile(size_t number);
 /* The share at a quantile in [0, 1); 1 when nothing is known. */
 double answers_share(const struct answers *answers, double quantile);
 /* What a plan may take from them: as long as they are few, some rows more that reach their limits.

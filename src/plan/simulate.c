@@ -86,7 +86,7 @@ static void take_next(struct play *play) {
     struct row_length row;
     while (play->waiting_count < play->waiting_most && find_row(play, &row)) {
         const struct answers *expected = play->options->expected;
-        double quantile = answers_quantile((double)play->taken++), length = row.answer;
+        double quantile = answers_quantile(play->taken++), length = row.answer;
         expected = expected == NULL || row.is_certain ? &unknown : expected;
         length = ceil(answers_share(expected, quantile) * length);
         play->waiting[play->waiting_count++] = (struct entrant){

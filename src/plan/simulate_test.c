@@ -218,6 +218,18 @@ static void expected_answers_shorten_the_job(void **state) {
     mem_free(rows);
 }
 
+/* Of a row alone it is the answer in the middle, not the shortest: three of five are long. */
+static void one_row_has_the_answer_in_the_middle(void **state) {
+    (void)state;
+    struct play_row row = {.prompt = 1, .max_tokens = 100, .length = 100};
+    struct answers answers = {0};
+    for (int i = 0; i < 5; i++)
+        answers_add(&answers, i < 2 ? 5 : 100, 100);
+    struct simulated out = simulated_of(
+        &row, 1, 1, (struct simulate_options){.batch = 1, .pass_tokens = 8, .expected = &answers});
+    assert_int_equal(out.passes, 100);
+}
+
 static bool get_alike(const void *ctx, size_t index, struct row_length *out) {
     (void)ctx;
     *out = (struct row_length){.prompt = 50 + (uint32_t)(index % 7), .answer = 100};
@@ -351,6 +363,7 @@ int main(void) {
         cmocka_unit_test(certain_rows_reach_their_limits),
         cmocka_unit_test(rows_that_do_not_run_are_passed_over),
         cmocka_unit_test(expected_answers_shorten_the_job),
+        cmocka_unit_test(one_row_has_the_answer_in_the_middle),
         cmocka_unit_test(two_million_rows_take_a_moment),
         cmocka_unit_test(hours_are_those_of_the_scheduler_itself),
     };
