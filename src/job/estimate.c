@@ -8,7 +8,7 @@
 
 #define PASS_FADING 0.97 /* of a pass in the sums when one more comes */
 /* A pass in which the processor waited for less than this share of it tells little of the drive's
- * rate: reads may have waited for the processor. */
+ * rate, but that it is no less: reads may have waited for the processor. */
 #define WAIT_SHARE_LEAST 0.1
 #define LITTLE 0.02
 /* The first pass is hardly one of many: caches are cold, pages new. */
@@ -44,8 +44,10 @@ void estimate_pass(struct estimate *estimate, const struct estimate_pass *pass) 
     double longer = fmax(compute, pass->read_seconds);
     estimate->idle_seconds = estimate->idle_seconds * fading + fmax(pass->seconds - longer, 0);
     double told = pass->wait_seconds > WAIT_SHARE_LEAST * pass->seconds ? 1 : LITTLE;
-    estimate->read_bytes = estimate->read_bytes * fading + told * bytes;
-    estimate->read_seconds = estimate->read_seconds * fading + told * pass->read_seconds;
+    estimate->told_bytes = estimate->told_bytes * fading + told * bytes;
+    estimate->told_seconds = estimate->told_seconds * fading + told * pass->read_seconds;
+    estimate->read_bytes = estimate->read_bytes * fading + bytes;
+    estimate->read_seconds = estimate->read_seconds * fading + pass->read_seconds;
 }
 
 void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
@@ -65,8 +67,9 @@ void estimate_cost(const struct estimate *estimate, struct pass_cost *out) {
         cost.fixed_seconds = seconds - slope * work;
         cost.idle_seconds = estimate->idle_seconds / estimate->weight;
     }
-    if (estimate->read_seconds > 0 && estimate->read_bytes > 0)
-        cost.read_bytes_per_second = estimate->read_bytes / estimate->read_seconds;
+    if (estimate->told_seconds > 0 && estimate->told_bytes > 0)
+        cost.read_bytes_per_second = fmax(estimate->told_bytes / estimate->told_seconds,
+                                          estimate->read_bytes / estimate->read_seconds);
     *out = cost;
 }
 

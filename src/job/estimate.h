@@ -13,8 +13,9 @@
  * passes of prompts alone do not say that a pass of few tokens takes as long. Of
  * the last thirty passes or so: a machine that others use too is now faster, now slower. What a
  * pass waits for the drive is no work of it; the drive's rate is told by the time in which it reads
- * while the processor waits. Where a pass takes longer than its reads and than its work (of one
- * block the reads are longer, of the next the work), the mean of the rest is added to each.
+ * while the processor waits, and is no less than in passes whose reads wait for the processor.
+ * Where a pass takes longer than its reads and than its work (of one block the reads are longer, of
+ * the next the work), the mean of the rest is added to each.
  */
 #ifndef SLUICE_JOB_ESTIMATE_H
 #define SLUICE_JOB_ESTIMATE_H
@@ -26,7 +27,9 @@ struct estimate {
     struct pass_cost known; /* of the plan */
     size_t passes;
     double weight, work, seconds, work_squared, work_seconds; /* of passes, fading */
-    double read_bytes, read_seconds, idle_seconds;            /* likewise */
+    double idle_seconds;                                      /* likewise */
+    double read_bytes, read_seconds;                          /* likewise */
+    double told_bytes, told_seconds; /* likewise, passes that tell little hardly counted */
 };
 
 struct estimate_pass {

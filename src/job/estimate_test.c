@@ -246,6 +246,21 @@ static void reads_tell_the_drive(void **state) {
     estimate_cost(&estimate, &cost);
     assert_true(fabs(cost_seconds(&cost, 500, 0) - 5) < 1e-9);
     assert_true(fabs(cost_seconds(&cost, 100, 0) - 2) < 1e-9);
+    /* A slow pass, and then many whose reads are short beside their work. */
+    estimate_init(&estimate, &plan);
+    estimate_pass(&estimate, &(struct estimate_pass){100, 0, 5, 4, 5});
+    for (int i = 0; i < 30; i++)
+        estimate_pass(&estimate, &(struct estimate_pass){500, 0, 5, 0, 2});
+    estimate_cost(&estimate, &cost);
+    assert_true(fabs(cost_read_seconds(&cost, 100) - 2) < 0.02);
+    /* Reads that wait for the processor at last do not make the drive a slow one. */
+    estimate_init(&estimate, &plan);
+    for (int i = 0; i < 20; i++)
+        estimate_pass(&estimate, &(struct estimate_pass){100, 0, 2, 1, 2});
+    for (int i = 0; i < 20; i++)
+        estimate_pass(&estimate, &(struct estimate_pass){500, 0, 5, 0, 4});
+    estimate_cost(&estimate, &cost);
+    assert_true(fabs(cost_read_seconds(&cost, 100) - 2) < 0.2);
 }
 
 /* Reads of 3 s and 4 s of work (of 400 tokens) that take 5 s together, and longer reads. */
