@@ -186,9 +186,10 @@ static void multiply_groups(const struct amx_panel *panel, size_t tile, size_t t
     }
 }
 
-static void multiply_tiles(const struct amx_panel *panel) {
+/* Tiles first .. of so many. */
+static void multiply_tiles(const struct amx_panel *panel, size_t first, size_t count) {
     const struct cpu_product *task = panel->task;
-    size_t count = act_tiles(task->x->tokens), column = panel->place.column;
+    size_t column = panel->place.column, end = first + count;
     size_t stride = cpu_pairs(task->x->features) * SL_LANES;
     size_t steps = size_divide_up(panel->place.columns, BF16_STEP);
     size_t groups = size_divide_up(panel->place.rows, 2 * GROUP_ROWS); /* pairs of them */
@@ -203,8 +204,8 @@ static void multiply_tiles(const struct amx_panel *panel) {
         .is_first = column == 0,
         .ahead = &ahead,
     };
-    for (size_t tile = 0; tile < count; tile += 2) {
-        size_t tiles = count - tile >= 2 ? 2 : 1;
+    for (size_t tile = first; tile < end; tile += 2) {
+        size_t tiles = end - tile >= 2 ? 2 : 1;
         for (size_t t = 0; t < tiles; t++)
             block.x[t] = task->pairs + (tile + t) * stride + column / 2 * SL_LANES;
         multiply_groups(panel, tile, tiles, &block);
@@ -220,16 +221,24 @@ static void multiply_loaded(struct amx_panel *panel) {
         size_t rest = panel->task->w->columns - place->column;
         panel->place.columns = rest < PANEL_COLUMNS ? rest : PANEL_COLUMNS;
         load_panel(panel);
-        multiply_tiles(panel);
+        multiply_tiles(panel, 0, act_tiles(panel->task->x->tokens));
     }
 }
 
-/* Whole rows of weights as they lie. */
-static void multiply_direct(struct amx_panel *panel) {
+/* Whole rows of weights as they lie: panels of rows for a slice of the tiles after the other. */
+static void multiply_direct(struct amx_panel *panel, size_t first, size_t count) {
+    const struct cpu_product *task = panel->task;
+    size_t tiles = act_tiles(task->x->tokens);
+    size_t slice = task->slice_tiles > 0 ? task->slice_tiles : tiles;
     panel->is_direct = true;
     panel->place.column = 0;
-    panel->place.columns = panel->task->w->columns;
-    multiply_tiles(panel);
+    panel->place.columns = task->w->columns;
+    for (size_t tile = 0; tile < tiles; tile += slice)
+        for (size_t row = 0; row < count; row += PANEL_ROWS) {
+            panel->place.row = first + row;
+            panel->place.rows = size_min(count - row, PANEL_ROWS);
+            multiply_tiles(panel, tile, size_min(tiles - tile, slice));
+        }
 }
 
 AMX static void product(const struct cpu_product *task, size_t first, size_t count,
@@ -237,19 +246,14 @@ AMX static void product(const struct cpu_product *task, size_t first, size_t cou
     const struct view *w = task->w;
     bool has_tiles = w->dtype == DTYPE_BF16 && w->columns % BF16_STEP == 0 && w->columns > 0;
     struct amx_panel panel = {.task = task, .memory = (uint8_t *)scratch};
-    struct cpu_place *place = &panel.place;
     configure();
-    for (size_t row = first; row < first + count; row += PANEL_ROWS) {
-        size_t rest = first + count - row, rows = rest < PANEL_ROWS ? rest : PANEL_ROWS;
-        size_t whole = has_tiles ? rows / GROUP_ROWS * GROUP_ROWS : 0;
-        place->row = row;
-        place->rows = whole;
-        if (whole > 0)
-            multiply_direct(&panel);
-        place->row = row + whole;
-        place->rows = rows - whole;
-        if (rows > whole)
-            multiply_loaded(&panel);
+    size_t whole = has_tiles ? count / GROUP_ROWS * GROUP_ROWS : 0;
+    if (whole > 0)
+        multiply_direct(&panel, first, whole);
+    for (size_t row = whole; row < count; row += PANEL_ROWS) {
+        panel.place.row = first + row;
+        panel.place.rows = size_min(count - row, PANEL_ROWS);
+        multiply_loaded(&panel);
     }
     _tile_release();
 }
@@ -269,6 +273,7 @@ const struct cpu_products cpu_products_amx = {
     .product = product,
     .item_rows = PANEL_ROWS,
     .step_rows = GROUP_ROWS,
+    .has_slices = true,
 };
 
 #endif

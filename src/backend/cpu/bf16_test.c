@@ -248,6 +248,23 @@ static void auto_means_bf16_products_for_bf16_weights_alone(void **test) {
     assert_non_null(strstr(err.text, "'sse9'"));
 }
 
+/* 128 KB of activations a tile, and rows of which several panels are an item: they
+ * meet the tiles slice by slice, rows that make no group of 16 at the end. */
+static void slices_of_activations_change_no_bit(void **test) {
+    (void)test;
+    need("amx");
+    uint64_t state = 7;
+    struct view w = parity_weights(DTYPE_BF16, 205, 4096, false, &state);
+    struct act x = parity_act(4096, 1000, &state), all = parity_act(205, 1000, &state);
+    struct backend *amx = parity_backend_for("amx", NULL, 2, 4096, 1000);
+    amx->ops->product(amx, &w, &x, &all, 0);
+    parity_in_company(amx, &w, &x, &all, &state);
+    act_release(&x);
+    act_release(&all);
+    parity_backend_free(amx);
+    parity_weights_free(&w);
+}
+
 /* A word for a pair of features of a token; features to the next 32, tokens to the next 16. */
 static void packed_activations_are_counted(void **test) {
     (void)test;
@@ -267,6 +284,7 @@ int main(void) {
         cmocka_unit_test(bits_of_avx512bf16_depend_on_nothing_else),
         cmocka_unit_test(bits_of_amx_depend_on_nothing_else),
         cmocka_unit_test(auto_means_bf16_products_for_bf16_weights_alone),
+        cmocka_unit_test(slices_of_activations_change_no_bit),
         cmocka_unit_test(packed_activations_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,7 @@ struct cpu_product {
     /* For a bf16 set: x rounded. Pair p of features of tile t, 16 tokens, begins at
      * pairs + (t x cpu_pairs(features) + p) x 16; the even feature is the low half of a word. */
     const uint32_t *pairs;
+    size_t slice_tiles; /* so many tiles meet all rows of an item before the next ones do; 0: all */
 };
 
 /* Pairs of features in a tile of those: whole steps of 16, the missing ones are zeros. */
@@ -168,6 +169,7 @@ struct cpu_products {
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
     size_t item_rows, step_rows; /* most rows of an item; items are multiples of these */
     size_t few_tokens, few_rows; /* for so many tokens at most, of these */
+    bool has_slices;             /* of bf16 weights; regards slice_tiles */
 };
 
 extern const struct cpu_products cpu_products_avx512bf16_scalar, cpu_products_amx_scalar;

@@ -44,16 +44,21 @@ static inline float parity_special(uint64_t *state) {
 }
 
 /* Room to pack 600 features of 48 tokens: larger products go slice by slice. */
-static inline struct backend *parity_backend_of(const char *kernels, const char *isa,
-                                                size_t threads) {
+static inline struct backend *parity_backend_for(const char *kernels, const char *isa,
+                                                 size_t threads, size_t features, size_t tokens) {
     struct team *team = NULL;
     struct backend *backend = NULL;
     struct error err;
     assert_int_equal(team_new(threads, &team, &err), SL_OK);
     struct backend_options options = {
-        .kernels = kernels, .isa = isa, .team = team, .features = 600, .tokens = 48};
+        .kernels = kernels, .isa = isa, .team = team, .features = features, .tokens = tokens};
     assert_int_equal(backend_cpu_new(&options, &backend, &err), SL_OK);
     return backend;
+}
+
+static inline struct backend *parity_backend_of(const char *kernels, const char *isa,
+                                                size_t threads) {
+    return parity_backend_for(kernels, isa, threads, 600, 48);
 }
 
 static inline struct backend *parity_backend(const char *isa, size_t threads) {

@@ -10,6 +10,10 @@
 #define PACK_ITEMS_ALONE ((size_t)24)
 #define L2_BYTES_UNKNOWN ((size_t)512 << 10)
 
+static size_t cache_bytes(void) {
+    return cpu_get()->l2_bytes > 0 ? cpu_get()->l2_bytes : L2_BYTES_UNKNOWN;
+}
+
 struct product_run {
     struct cpu_product task;
     const struct cpu_backend *cpu;
@@ -30,7 +34,7 @@ static void product_item(void *ctx, size_t item, size_t worker) {
  * it: as many as leave room there for the part of x that they share (256 columns) and for what they
  * write. Else a few panels are enough, and even out better. */
 static size_t most_rows(const struct act *x) {
-    size_t cache = cpu_get()->l2_bytes > 0 ? cpu_get()->l2_bytes : L2_BYTES_UNKNOWN;
+    size_t cache = cache_bytes();
     size_t lanes = act_tiles(x->tokens) * SL_LANES, room = cache / 4 * 3 / sizeof(float);
     if (lanes * x->features * sizeof(float) <= cache / 2 || room < lanes * SL_CHAIN)
         return CPU_ITEM_ROWS;
@@ -104,14 +108,33 @@ static struct act slice_of(const struct act *act, size_t first, size_t tiles) {
     return slice;
 }
 
-/* Of a bf16 set. Activations larger than what was said when the backend was made go in slices. */
+/* Where rounded activations of so many tiles do not fit into the second-level cache, each panel of
+ * rows would bring all of them from further away. So an item has as many rows as fill three eighths
+ * of that cache, and a quarter of it has tiles that meet all of these; but panels of so long rows
+ * that there is room for one go as ever. The most rows of an item. */
+static size_t cut_into_slices(struct product_run *run, size_t tiles) {
+    const struct view *w = run->task.w;
+    const struct cpu_products *products = &run->cpu->products;
+    size_t bytes = cpu_pairs(run->task.x->features) * SL_LANES * sizeof(uint32_t);
+    size_t cache = cache_bytes(), step = products->item_rows;
+    run->task.slice_tiles = 0;
+    if (!products->has_slices || w->dtype != DTYPE_BF16 || tiles * bytes <= cache / 2)
+        return step;
+    size_t rows = cache / 8 * 3 / w->row_bytes / step * step;
+    if (rows <= step)
+        return step;
+    run->task.slice_tiles = size_max(cache / 4 / bytes / 2 * 2, 2);
+    return size_min(rows, ITEM_ROWS_LARGEST);
+}
+
+/* Of a bf16 set. Activations larger than what was said when the backend was made go in parts. */
 static void run_bf16(struct cpu_backend *cpu, struct product_run *run) {
     const struct cpu_products *products = &cpu->products;
     const struct act x = *run->task.x, y = *run->task.y;
     size_t tiles = act_tiles(x.tokens), step = tiles, rows = run->task.w->rows;
     bool is_few = x.tokens <= products->few_tokens;
     run->compute = products->product;
-    run->item_rows = rows_of_item(rows, products->item_rows,
+    run->item_rows = rows_of_item(rows, cut_into_slices(run, tiles),
                                   is_few ? products->few_rows : products->step_rows, cpu->threads);
     run->task.rows_ahead = run->item_rows * cpu->threads;
     if (products->pack && x.features > 0)
