@@ -115,6 +115,9 @@ void file_close(struct file *file) {
         return;
     if (file->direct_fd >= 0)
         close(file->direct_fd);
+    if (file->fd >= 0 &&
+        file->is_direct_refused) /* what the kernel read ahead and nobody dropped */
+        (void)posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED);
     if (file->fd >= 0)
         close(file->fd);
     mem_free(file->path);

@@ -13,8 +13,8 @@ struct file {
     char *path; /* owned; for messages */
     uint64_t bytes;
     uint64_t drive; /* the number of the device that it lies on: equal for files of one drive */
-    int fd;                 /* buffered */
-    int direct_fd;          /* O_DIRECT; -1 where the file system refuses it, or not asked for */
+    int fd;         /* buffered */
+    int direct_fd;  /* O_DIRECT; -1 where the file system refuses it, or not asked for */
     bool is_direct_refused; /* asked for and refused */
 };
 
@@ -22,7 +22,8 @@ struct file {
  * also opens it with O_DIRECT and tries one aligned read; a refusal leaves direct_fd -1, which is
  * no error. */
 enum status file_open(const char *path, bool wants_direct, struct file **out, struct error *err);
-void file_close(struct file *file); /* accepts NULL */
+/* Accepts NULL. Of a file whose direct reads were refused nothing stays in the page cache. */
+void file_close(struct file *file);
 /* Exactly bytes at offset, through the page cache. */
 enum status file_read_at(const struct file *file, uint64_t offset, void *into, size_t bytes,
                          struct error *err);
