@@ -226,35 +226,35 @@ static void passes_that_differ_tell_the_line(void **state) {
     assert_true(fabs(cost_seconds(&cost, 20, 0) / 0.7 - 1) < 0.03);
 }
 
+/* A plan that knows nothing of the drive but that it is fast. */
+static const struct pass_cost fast_drive = {
+    .flops_per_second = 100, .token_flops = 1, .read_bytes = 1000, .read_bytes_per_second = 1e6};
+
 /* 1000 bytes a pass, which the drive reads in 5 s while the processor waits for 4; or in 2 of the 5
  * in which the processor computes. */
 static void reads_tell_the_drive(void **state) {
     (void)state;
-    const struct pass_cost plan = {.flops_per_second = 100,
-                                   .token_flops = 1,
-                                   .read_bytes = 1000,
-                                   .read_bytes_per_second = 1e6};
     struct estimate estimate;
     struct pass_cost cost;
-    estimate_init(&estimate, &plan);
+    estimate_init(&estimate, &fast_drive);
     estimate_pass(&estimate, &(struct estimate_pass){100, 0, 5, 4, 5});
     estimate_cost(&estimate, &cost);
     assert_true(fabs(cost_seconds(&cost, 100, 0) - 5) < 1e-9);
     assert_true(fabs(cost_compute_seconds(&cost, 100, 0) - 1) < 1e-9);
-    estimate_init(&estimate, &plan);
+    estimate_init(&estimate, &fast_drive);
     estimate_pass(&estimate, &(struct estimate_pass){500, 0, 5, 0, 2});
     estimate_cost(&estimate, &cost);
     assert_true(fabs(cost_seconds(&cost, 500, 0) - 5) < 1e-9);
     assert_true(fabs(cost_seconds(&cost, 100, 0) - 2) < 1e-9);
     /* A slow pass, and then many whose reads are short beside their work. */
-    estimate_init(&estimate, &plan);
+    estimate_init(&estimate, &fast_drive);
     estimate_pass(&estimate, &(struct estimate_pass){100, 0, 5, 4, 5});
     for (int i = 0; i < 30; i++)
         estimate_pass(&estimate, &(struct estimate_pass){500, 0, 5, 0, 2});
     estimate_cost(&estimate, &cost);
     assert_true(fabs(cost_read_seconds(&cost, 100) - 2) < 0.02);
     /* Reads that wait for the processor at last do not make the drive a slow one. */
-    estimate_init(&estimate, &plan);
+    estimate_init(&estimate, &fast_drive);
     for (int i = 0; i < 20; i++)
         estimate_pass(&estimate, &(struct estimate_pass){100, 0, 2, 1, 2});
     for (int i = 0; i < 20; i++)
@@ -266,20 +266,16 @@ static void reads_tell_the_drive(void **state) {
 /* Reads of 3 s and 4 s of work (of 400 tokens) that take 5 s together, and longer reads. */
 static void what_both_wait_for_each_other_is_added(void **state) {
     (void)state;
-    const struct pass_cost plan = {.flops_per_second = 100,
-                                   .token_flops = 1,
-                                   .read_bytes = 1000,
-                                   .read_bytes_per_second = 1e6};
     struct estimate estimate;
     struct pass_cost cost;
-    estimate_init(&estimate, &plan);
+    estimate_init(&estimate, &fast_drive);
     for (int i = 0; i < 3; i++)
         estimate_pass(&estimate, &(struct estimate_pass){400, 0, 5, 1, 3});
     estimate_cost(&estimate, &cost);
     assert_true(fabs(cost_seconds(&cost, 400, 0) - 5) < 1e-9);
     assert_true(fabs(cost_seconds(&cost, 800, 0) - 9) < 1e-9);
     assert_true(fabs(cost_seconds(&cost, 10, 0) - 4) < 1e-9);
-    estimate_init(&estimate, &plan);
+    estimate_init(&estimate, &fast_drive);
     for (int i = 0; i < 3; i++)
         estimate_pass(&estimate, &(struct estimate_pass){400, 0, 11, 7, 10});
     estimate_cost(&estimate, &cost);
