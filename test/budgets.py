@@ -7,7 +7,8 @@ Models, rows, options and budgets are drawn at random: dense, windowed and mixed
 logprobs, either engine, budgets from the least that the plan accepts upwards. Rows run to their limits (--ignore-eos), as the plan has them.
 No peak may be over its budget. The foretold one is within 3 % or SLACK bytes, which count in jobs of a few MiB: a process that does the same twice differs by
 some hundred KiB (what the page cache holds of the program). KV pages come in huge pages, and a job that needs one page more or less than foretold may touch a
-whole one: of twenty jobs one may be off by HUGE bytes besides. The last line is `N passed, N failed`.
+whole one: of twenty jobs one may be off by HUGE bytes besides. Which experts a streamed job of fewer than ROUTED tokens reads, and so what of those that are
+kept becomes resident, nobody can foretell: there the peak may be as far below. The last line is `N passed, N failed`.
 """
 import argparse
 import json
@@ -18,6 +19,7 @@ import tempfile
 from harness import Suite
 
 SLACK, HUGE = 768 << 10, 2 << 20
+ROUTED = 40     # 2 of 16 experts a token: after so many one in two hundred is left
 MODELS = {
     "llama": "--hidden 256 --layers 6 --heads 4 --kv-heads 2 --inner 512 --vocab 3000 --context 4096",
     "wide": "--hidden 768 --layers 3 --heads 12 --kv-heads 4 --inner 2048 --vocab 20000 --context 4096",
@@ -64,7 +66,9 @@ def play(suite, rng, models):
         raise AssertionError(f"{what}: exit {done.code}: {done.err[-300:]}")
     planned = json.loads(suite.command("plan", models[name], path, *options, "--json").out)["predicted_peak_bytes"]
     peak = json.loads(metrics.read_text().splitlines()[-1])["peak_rss_bytes"]
-    return what, budget, planned, peak
+    tokens = sum(len(row["prompt_ids"]) for row in rows) + len(rows) * (options[options.index("--max-tokens") + 1] - 1)
+    is_open = name == "experts" and options[options.index("--engine") + 1] == "stream" and tokens < ROUTED
+    return what, budget, planned, peak, is_open
 
 
 def main():
@@ -81,13 +85,14 @@ def main():
         models = {name: suite.model(*options.split(), name=name if name.endswith(".gguf") else "model") for name, options in MODELS.items()}
         for _ in range(args.jobs):
             try:
-                what, budget, planned, peak = play(suite, rng, models)
-                errors.append(abs(planned - peak) / peak)
+                what, budget, planned, peak, is_open = play(suite, rng, models)
+                if not is_open:
+                    errors.append(abs(planned - peak) / peak)
                 if args.verbose:
                     print(f"{planned / peak - 1:+7.2%} planned {planned / 2**20:6.1f}M peak {peak / 2**20:6.1f}M budget {budget / 2**20:6.1f}M  {what}", flush=True)
                 if peak > budget:
                     raise AssertionError(f"{what}: the peak is {peak}, the budget {budget}")
-                off, least = abs(planned - peak), max(0.03 * peak, SLACK)
+                off, least = max(peak - planned, 0) if is_open else abs(planned - peak), max(0.03 * peak, SLACK)
                 near += least < off <= least + HUGE
                 if off > least + HUGE or off > least and near > 1 + args.jobs // 20:
                     raise AssertionError(f"{what}: planned {planned}, the peak is {peak}: {planned / peak - 1:+.1%}")
