@@ -232,13 +232,18 @@ static void limit_rows(struct job *job) {
     job->rows.line_bytes_max = row_line_bytes_max(job->settings.row_bytes);
 }
 
+enum status job_open_rows(const struct settings *settings, struct rows_file *rows,
+                          struct error *err) {
+    return rows_file_open(settings->rows, (uint64_t)settings->limit,
+                          (uint64_t)settings->shard_index, (uint64_t)settings->shard_count, rows,
+                          err);
+}
+
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err) {
     *job = (struct job){.settings = *settings, .should_stop = should_stop};
     fingerprint_init(&job->fingerprint);
-    enum status status =
-        rows_file_open(settings->rows, (uint64_t)settings->limit, (uint64_t)settings->shard_index,
-                       (uint64_t)settings->shard_count, &job->rows, err);
+    enum status status = job_open_rows(settings, &job->rows, err);
     if (status == SL_OK)
         status = model_open(settings->model, MODEL_ALL, &job->model, err);
     if (status == SL_OK && should_stop != NULL && should_stop())
@@ -267,8 +272,7 @@ enum status job_known_fingerprint(const struct settings *settings, const struct 
                                   struct fingerprint *out, struct error *err) {
     const struct fingerprint *was = output_fingerprint(output);
     struct rows_file rows;
-    TRY(rows_file_open(settings->rows, (uint64_t)settings->limit, (uint64_t)settings->shard_index,
-                       (uint64_t)settings->shard_count, &rows, err));
+    TRY(job_open_rows(settings, &rows, err));
     enum status status = add_rows(out, &rows, settings, err);
     for (size_t i = 0; status == SL_OK && i < was->count; i++) {
         if (is_of_model(was->pairs[i].name))

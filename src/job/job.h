@@ -59,6 +59,9 @@ struct job {
 enum status job_open(const struct settings *settings, bool (*should_stop)(void), struct job *job,
                      struct error *err);
 void job_close(struct job *job);
+/* The rows of the settings' file, as --limit and --shard have them. SL_ERR_INPUT: no rows file. */
+enum status job_open_rows(const struct settings *settings, struct rows_file *rows,
+                          struct error *err);
 /* The fingerprint as far as it is known before there is a model: the rows; of the model what the
  * job in the output has, if there is one. SL_ERR_INPUT: no rows file. */
 enum status job_known_fingerprint(const struct settings *settings, const struct output *output,

@@ -105,11 +105,11 @@ static void turn_shares(struct job *job, const struct groups *groups, const stru
         is_met[first] = true;
         if (!is_ahead || behind->prompt_tokens <= ahead->shared_tokens)
             continue;
-        struct job_row was = *ahead;
+        uint32_t tokens = ahead->shared_tokens, mark = ahead->shared_mark;
         ahead->shared_tokens = behind->shared_tokens;
         ahead->shared_mark = behind->shared_mark;
-        behind->shared_tokens = was.shared_tokens;
-        behind->shared_mark = was.shared_mark;
+        behind->shared_tokens = tokens;
+        behind->shared_mark = mark;
     }
 }
 

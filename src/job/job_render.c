@@ -115,9 +115,7 @@ enum status job_render(const struct settings *settings, const struct model *mode
     struct notes notes;
     notes_init(&notes);
     *errors = 0;
-    enum status status =
-        rows_file_open(settings->rows, (uint64_t)settings->limit, (uint64_t)settings->shard_index,
-                       (uint64_t)settings->shard_count, &render.rows, err);
+    enum status status = job_open_rows(settings, &render.rows, err);
     if (status == SL_OK)
         status = look_at_rows(&render, &notes, err);
     notes_release(&notes);

@@ -225,7 +225,7 @@ static void multiply_loaded(struct amx_panel *panel) {
     }
 }
 
-/* Whole rows of weights as they lie: panels of rows for a slice of the tiles after the other. */
+/* Whole rows of weights as they lie: all panels for one slice of the tiles, then the next. */
 static void multiply_direct(struct amx_panel *panel, size_t first, size_t count) {
     const struct cpu_product *task = panel->task;
     size_t tiles = act_tiles(task->x->tokens);
