@@ -82,6 +82,8 @@ static enum status open_at_all(struct file *file, bool wants_direct, struct erro
     if (wants_direct) {
         file->direct_fd = open_direct(file->path, &info);
         file->is_direct_refused = file->direct_fd < 0;
+        if (file->is_direct_refused) /* nothing ahead of what is asked for: nobody would drop it */
+            (void)posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
     }
     return SL_OK;
 }
