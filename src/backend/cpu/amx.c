@@ -4,10 +4,10 @@
  *
  * Four sums are computed at once, two groups of outputs by two tiles of tokens, so that every tile
  * that is loaded serves two products. Weights published as bf16 are used where they lie, and their
- * sums stay in registers from the first column to the last. Other formats, and what fills no tile,
- * are brought into scratch first, 32 rows x 512 columns, tile by tile, each of them 1 KB in a row.
- * The registers are configured for each item and released after it, so that a thread that sleeps
- * has none to save. */
+ * sums stay in registers from the first column of a slice to its last. Other formats, and what
+ * fills no tile, are brought into scratch first, 32 rows x 512 columns, tile by tile, each of them
+ * 1 KB in a row. The registers are configured for each item and released after it, so that a thread
+ * that sleeps has none to save. */
 #include "backend/cpu/bf16.h"
 
 #ifdef __x86_64__
@@ -135,9 +135,9 @@ static void multiply_last(struct amx_block *block, size_t rows, size_t tiles) {
 
 struct amx_panel {
     const struct cpu_product *task;
-    struct cpu_place place;
-    bool is_direct;  /* whole tiles, used where they lie; else in memory */
-    uint8_t *memory; /* tiles [groups, steps], then one row as float32 */
+    struct cpu_place place, next; /* next: what is to be asked for; without rows: nothing */
+    bool is_direct;               /* whole tiles, used where they lie; else in memory */
+    uint8_t *memory;              /* tiles [groups, steps], then one row as float32 */
 };
 
 /* Brings a panel into memory as tiles. */
@@ -193,10 +193,7 @@ static void multiply_tiles(const struct amx_panel *panel, size_t first, size_t c
     size_t stride = cpu_pairs(task->x->features) * SL_LANES;
     size_t steps = size_divide_up(panel->place.columns, BF16_STEP);
     size_t groups = size_divide_up(panel->place.rows, 2 * GROUP_ROWS); /* pairs of them */
-    struct cpu_place next = bf16_place_after(task, &panel->place, PANEL_COLUMNS);
-    struct cpu_ahead ahead = {0}; /* whole rows the processor fetches best by itself */
-    if (!panel->is_direct)
-        ahead = cpu_ahead_of(task->w, &next, (count + 1) / 2 * groups * steps);
+    struct cpu_ahead ahead = cpu_ahead_of(task->w, &panel->next, (count + 1) / 2 * groups * steps);
     struct amx_block block = {
         .row_bytes = panel->is_direct ? task->w->row_bytes : 64,
         .step_bytes = panel->is_direct ? 64 : TILE_BYTES,
@@ -212,33 +209,43 @@ static void multiply_tiles(const struct amx_panel *panel, size_t first, size_t c
     }
 }
 
-/* Rows of a panel by blocks of columns. */
-static void multiply_loaded(struct amx_panel *panel) {
-    struct cpu_place *place = &panel->place;
+/* Blocks that are brought into memory, for one slice of the tiles, then for the next. */
+static void multiply_loaded(struct amx_panel *panel, size_t first, size_t count) {
+    const struct cpu_product *task = panel->task;
+    const struct cpu_walk walk = {task, first, count, PANEL_ROWS, PANEL_COLUMNS};
+    size_t tiles = act_tiles(task->x->tokens);
+    size_t slice = task->slice_tiles > 0 ? task->slice_tiles : tiles;
     panel->is_direct = false;
-    for (place->column = 0; place->column < panel->task->w->columns;
-         place->column += PANEL_COLUMNS) {
-        size_t rest = panel->task->w->columns - place->column;
-        panel->place.columns = rest < PANEL_COLUMNS ? rest : PANEL_COLUMNS;
-        load_panel(panel);
-        multiply_tiles(panel, 0, act_tiles(panel->task->x->tokens));
+    for (size_t tile = 0; tile < tiles; tile += slice) {
+        panel->place = cpu_first_block(&walk);
+        for (size_t blocks = cpu_block_count(&walk); blocks > 0; blocks--) {
+            panel->next = cpu_block_after(&walk, &panel->place);
+            load_panel(panel);
+            multiply_tiles(panel, tile, size_min(tiles - tile, slice));
+            panel->place = panel->next;
+        }
     }
 }
 
-/* Whole rows of weights as they lie: all panels for one slice of the tiles, then the next. */
+/* Weights as they lie: a slice of the columns of all panels for one slice of the tiles, then for
+ * the next. The processor fetches such rows best by itself. */
 static void multiply_direct(struct amx_panel *panel, size_t first, size_t count) {
     const struct cpu_product *task = panel->task;
-    size_t tiles = act_tiles(task->x->tokens);
+    size_t tiles = act_tiles(task->x->tokens), columns = task->w->columns;
     size_t slice = task->slice_tiles > 0 ? task->slice_tiles : tiles;
+    size_t width = task->slice_columns > 0 ? task->slice_columns : columns;
+    struct cpu_place *place = &panel->place;
     panel->is_direct = true;
-    panel->place.column = 0;
-    panel->place.columns = task->w->columns;
-    for (size_t tile = 0; tile < tiles; tile += slice)
-        for (size_t row = 0; row < count; row += PANEL_ROWS) {
-            panel->place.row = first + row;
-            panel->place.rows = size_min(count - row, PANEL_ROWS);
-            multiply_tiles(panel, tile, size_min(tiles - tile, slice));
-        }
+    panel->next = (struct cpu_place){0};
+    for (place->column = 0; place->column < columns; place->column += width) {
+        place->columns = size_min(columns - place->column, width);
+        for (size_t tile = 0; tile < tiles; tile += slice)
+            for (size_t row = 0; row < count; row += PANEL_ROWS) {
+                place->row = first + row;
+                place->rows = size_min(count - row, PANEL_ROWS);
+                multiply_tiles(panel, tile, size_min(tiles - tile, slice));
+            }
+    }
 }
 
 AMX static void product(const struct cpu_product *task, size_t first, size_t count,
@@ -250,11 +257,8 @@ AMX static void product(const struct cpu_product *task, size_t first, size_t cou
     size_t whole = has_tiles ? count / GROUP_ROWS * GROUP_ROWS : 0;
     if (whole > 0)
         multiply_direct(&panel, first, whole);
-    for (size_t row = whole; row < count; row += PANEL_ROWS) {
-        panel.place.row = first + row;
-        panel.place.rows = size_min(count - row, PANEL_ROWS);
-        multiply_loaded(&panel);
-    }
+    if (whole < count)
+        multiply_loaded(&panel, first + whole, count - whole);
     _tile_release();
 }
 
@@ -273,7 +277,7 @@ const struct cpu_products cpu_products_amx = {
     .product = product,
     .item_rows = PANEL_ROWS,
     .step_rows = GROUP_ROWS,
-    .has_slices = true,
+    .cut_columns = PANEL_COLUMNS,
 };
 
 #endif

@@ -85,11 +85,10 @@ BF16 static void multiply_one(const struct part *part) {
 
 /* A panel times all tiles. */
 static void multiply_tiles(const struct cpu_product *task, const struct cpu_place *place,
-                           const uint8_t *panel) {
+                           const struct cpu_place *next, const uint8_t *panel) {
     size_t tiles = act_tiles(task->x->tokens), parts = size_divide_up(place->rows, PART_ROWS);
     size_t stride = cpu_pairs(task->x->features) * SL_LANES, pairs = (place->columns + 1) / 2;
-    struct cpu_place next = bf16_place_after(task, place, SL_CHAIN);
-    struct cpu_ahead ahead = cpu_ahead_of(task->w, &next, (tiles + 1) / 2 * parts * pairs);
+    struct cpu_ahead ahead = cpu_ahead_of(task->w, next, (tiles + 1) / 2 * parts * pairs);
     struct part part = {.pairs = pairs, .is_first = place->column == 0, .ahead = &ahead};
     for (size_t tile = 0; tile < tiles; tile += 2) {
         size_t other = tile + 1 < tiles ? tile + 1 : tile;
@@ -118,21 +117,19 @@ static void product(const struct cpu_product *task, size_t first, size_t count, 
     }
     struct bf16_row load = {
         .w = w, .decoded = (float *)(void *)(panel + DECODED_AT), .stride = CACHE_LINE};
-    for (size_t row = first; row < first + count; row += ITEM_ROWS) {
-        size_t rest = first + count - row;
-        struct cpu_place place = {.row = row, .rows = rest < ITEM_ROWS ? rest : ITEM_ROWS};
-        for (; place.column < w->columns; place.column += SL_CHAIN) {
-            rest = w->columns - place.column;
-            place.columns = rest < SL_CHAIN ? rest : SL_CHAIN;
-            load.column = place.column;
-            load.count = place.columns;
-            for (size_t r = 0; r < place.rows; r++) {
-                load.row = row + r;
-                load.out = panel + r * ROW_BYTES;
-                bf16_load_row(&load);
-            }
-            multiply_tiles(task, &place, panel);
+    const struct cpu_walk walk = {task, first, count, ITEM_ROWS, SL_CHAIN};
+    struct cpu_place place = cpu_first_block(&walk);
+    for (size_t blocks = cpu_block_count(&walk); blocks > 0; blocks--) {
+        struct cpu_place next = cpu_block_after(&walk, &place);
+        load.column = place.column;
+        load.count = place.columns;
+        for (size_t r = 0; r < place.rows; r++) {
+            load.row = place.row + r;
+            load.out = panel + r * ROW_BYTES;
+            bf16_load_row(&load);
         }
+        multiply_tiles(task, &place, &next, panel);
+        place = next;
     }
 }
 

@@ -29,23 +29,6 @@ struct bf16_row {
     size_t stride;
 };
 
-/* What comes after a place that is `columns` wide unless the matrix ends: the next columns of its
- * rows, or the first ones of those that this worker probably does next. */
-static inline struct cpu_place bf16_place_after(const struct cpu_product *task,
-                                                const struct cpu_place *place, size_t columns) {
-    struct cpu_place next = *place;
-    next.column += place->columns;
-    if (next.column >= task->w->columns) {
-        next.column = 0;
-        next.row += task->rows_ahead;
-    }
-    size_t rows = next.row < task->w->rows ? task->w->rows - next.row : 0;
-    next.rows = rows < place->rows ? rows : place->rows;
-    size_t rest = task->w->columns - next.column;
-    next.columns = rest < columns ? rest : columns;
-    return next;
-}
-
 /* bf16_pack.c */
 void bf16_load_row(const struct bf16_row *row);
 void bf16_pack(const struct act *x, size_t tile, size_t first, size_t count, uint32_t *words);

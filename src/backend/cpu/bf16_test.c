@@ -248,21 +248,28 @@ static void auto_means_bf16_products_for_bf16_weights_alone(void **test) {
     assert_non_null(strstr(err.text, "'sse9'"));
 }
 
-/* 128 KB of activations a tile, and rows of which several panels are an item: they
- * meet the tiles slice by slice, rows that make no group of 16 at the end. */
-static void slices_of_activations_change_no_bit(void **test) {
-    (void)test;
-    need("amx");
+static void cut_items(struct backend *amx, enum dtype dtype, size_t columns) {
     uint64_t state = 7;
-    struct view w = parity_weights(DTYPE_BF16, 205, 4096, false, &state);
-    struct act x = parity_act(4096, 1000, &state), all = parity_act(205, 1000, &state);
-    struct backend *amx = parity_backend_for("amx", NULL, 2, 4096, 1000);
+    struct view w = parity_weights(dtype, 397, columns, false, &state);
+    struct act x = parity_act(columns, 1000, &state), all = parity_act(397, 1000, &state);
     amx->ops->product(amx, &w, &x, &all, 0);
     parity_in_company(amx, &w, &x, &all, &state);
     act_release(&x);
     act_release(&all);
-    parity_backend_free(amx);
     parity_weights_free(&w);
+}
+
+/* 128 KB of activations a tile, and rows of which several panels are an item: they meet the tiles
+ * slice by slice, some columns after the others, rows that make no group of 16 at the end; in
+ * place, where rows are not whole steps, and in a format that is decoded. */
+static void slices_of_activations_change_no_bit(void **test) {
+    (void)test;
+    need("amx");
+    struct backend *amx = parity_backend_for("amx", NULL, 1, 4096, 1000);
+    cut_items(amx, DTYPE_BF16, 4096);
+    cut_items(amx, DTYPE_BF16, 4090);
+    cut_items(amx, DTYPE_Q4_1, 4096);
+    parity_backend_free(amx);
 }
 
 /* A word for a pair of features of a token; features to the next 32, tokens to the next 16. */

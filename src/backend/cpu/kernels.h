@@ -37,7 +37,9 @@ struct cpu_product {
     /* For a bf16 set: x rounded. Pair p of features of tile t, 16 tokens, begins at
      * pairs + (t x cpu_pairs(features) + p) x 16; the even feature is the low half of a word. */
     const uint32_t *pairs;
-    size_t slice_tiles; /* so many tiles meet all rows of an item before the next ones do; 0: all */
+    /* For sets that cut (cpu_products): so many columns of an item's rows meet all tiles before the
+     * next columns do, and so many tiles all rows of an item before the next tiles do; 0: all. */
+    size_t slice_columns, slice_tiles;
 };
 
 /* Pairs of features in a tile of those: whole steps of 16, the missing ones are zeros. */
@@ -169,7 +171,9 @@ struct cpu_products {
     void (*product)(const struct cpu_product *task, size_t first, size_t count, float *scratch);
     size_t item_rows, step_rows; /* most rows of an item; items are multiples of these */
     size_t few_tokens, few_rows; /* for so many tokens at most, of these */
-    bool has_slices;             /* of bf16 weights; regards slice_tiles */
+    /* Columns of a block of weights that are not multiplied where they lie. Not 0: the set cuts
+     * items of more than item_rows rows by slice_columns and slice_tiles. */
+    size_t cut_columns;
 };
 
 extern const struct cpu_products cpu_products_avx512bf16_scalar, cpu_products_amx_scalar;
@@ -232,6 +236,18 @@ static inline void cpu_decode(const struct cpu_decoders *decoders, const struct 
 struct cpu_place {
     size_t row, rows, column, columns;
 };
+/* An item, walked block by block: columns outside, so that all its rows meet the same part of x
+ * while that is near; rows inside. */
+struct cpu_walk {
+    const struct cpu_product *task;
+    size_t first, count;  /* rows of the item */
+    size_t rows, columns; /* the most of a block */
+};
+struct cpu_place cpu_first_block(const struct cpu_walk *walk);
+size_t cpu_block_count(const struct cpu_walk *walk);
+/* The block after this one; after the last the first of the item that this worker probably does
+ * next, without rows if there is none. panels.c. */
+struct cpu_place cpu_block_after(const struct cpu_walk *walk, const struct cpu_place *block);
 /* How to ask for that place, if it can be done `steps` times. panels.c. */
 struct cpu_ahead cpu_ahead_of(const struct view *w, const struct cpu_place *next, size_t steps);
 

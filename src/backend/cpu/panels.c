@@ -1,30 +1,39 @@
-/* Products by panels, the way of every vector set for more than a few tokens. An item is walked
- * block by block: columns outside, so that its panels meet the same part of x while that is near;
- * rows inside. A block is decoded into scratch and multiplied with all tiles before the next. */
+/* Products by panels, the way of every vector set for more than a few tokens: a block of an item is
+ * decoded into scratch and multiplied with all tiles before the next. And how items are walked. */
 #include "backend/cpu/kernels.h"
 
 #include "base/mem.h"
 
-/* The block after this one in the item; at its end the first of the item that this worker probably
- * does next, without rows if there is none. */
-static struct cpu_place block_after(const struct cpu_product *task, const struct cpu_place *block,
-                                    const struct cpu_place *item, size_t panel_rows) {
-    const struct view *w = task->w;
-    size_t row = block->row + block->rows, column = block->column, end = item->row + item->rows;
+struct cpu_place cpu_first_block(const struct cpu_walk *walk) {
+    return (struct cpu_place){
+        .row = walk->first,
+        .rows = size_min(walk->count, walk->rows),
+        .columns = size_min(walk->task->w->columns, walk->columns),
+    };
+}
+
+size_t cpu_block_count(const struct cpu_walk *walk) {
+    return size_divide_up(walk->count, walk->rows) *
+           size_divide_up(walk->task->w->columns, walk->columns);
+}
+
+struct cpu_place cpu_block_after(const struct cpu_walk *walk, const struct cpu_place *block) {
+    const struct view *w = walk->task->w;
+    size_t end = walk->first + walk->count, row = block->row + block->rows, column = block->column;
     if (row == end) {
-        row = item->row;
-        column += SL_CHAIN;
+        row = walk->first;
+        column += walk->columns;
     }
     if (column >= w->columns) {
-        row = item->row + task->rows_ahead;
+        row = walk->first + walk->task->rows_ahead;
         column = 0;
         end = row < w->rows ? w->rows : row;
     }
     return (struct cpu_place){
         .row = row,
-        .rows = size_min(end - row, panel_rows),
+        .rows = size_min(end - row, walk->rows),
         .column = column,
-        .columns = size_min(w->columns - column, SL_CHAIN),
+        .columns = size_min(w->columns - column, walk->columns),
     };
 }
 
@@ -62,13 +71,12 @@ static void multiply_tiles(const struct cpu_product *task, const struct cpu_plac
 void product_panels(const struct cpu_product *task, size_t first, size_t count, float *scratch) {
     const struct cpu_panel_set *set = task->panels;
     const struct view *w = task->w;
-    const struct cpu_place item = {.row = first, .rows = count};
+    const struct cpu_walk walk = {task, first, count, set->rows, SL_CHAIN};
     size_t calls = size_divide_up(act_tiles(task->x->tokens), set->tiles);
-    size_t blocks = (count + set->rows - 1) / set->rows;
-    blocks *= size_divide_up(w->columns, SL_CHAIN);
-    struct cpu_place block = {first, size_min(count, set->rows), 0, size_min(w->columns, SL_CHAIN)};
+    size_t blocks = cpu_block_count(&walk);
+    struct cpu_place block = cpu_first_block(&walk);
     for (size_t i = 0; i < blocks; i++) {
-        struct cpu_place next = block_after(task, &block, &item, set->rows);
+        struct cpu_place next = cpu_block_after(&walk, &block);
         size_t steps = calls * size_divide_up(block.columns, CPU_AHEAD_COLUMNS);
         struct cpu_ahead ahead = cpu_ahead_of(w, &next, steps);
         struct cpu_panel panel = {

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #define ITEM_ROWS_LARGEST ((size_t)192)
+#define CUT_STEP ((size_t)256) /* columns */
 /* Pairs of features that are packed at once, and how many such items one thread does alone. */
 #define PACK_PAIRS ((size_t)128)
 #define PACK_ITEMS_ALONE ((size_t)24)
@@ -29,19 +30,24 @@ static void product_item(void *ctx, size_t item, size_t worker) {
                  cpu_scratch(run->cpu, worker));
 }
 
-/* The most rows of an item. Where x does not fit beside everything else in the second-level cache,
- * an item's first panel brings every part of x from further away, so that many panels should follow
- * it: as many as leave room there for the part of x that they share (256 columns) and for what they
- * write. Else a few panels are enough, and even out better. */
+/* The most rows of an item, a multiple of least: as many as leave room in the second-level cache
+ * for the part of x that they share, part_bytes of each lane, and for what they write. */
+static size_t rows_beside(size_t lanes, size_t part_bytes, size_t least) {
+    size_t room = cache_bytes() / 4 * 3;
+    if (room < lanes * part_bytes)
+        return least;
+    size_t rows = (room - lanes * part_bytes) / (lanes * sizeof(float)) / least * least;
+    return size_min(size_max(rows, least), ITEM_ROWS_LARGEST);
+}
+
+/* Where x does not fit beside everything else in the second-level cache, an item's first panel
+ * brings every part of x from further away, so that many panels should follow it. Else a few are
+ * enough, and even out better. */
 static size_t most_rows(const struct act *x) {
-    size_t cache = cache_bytes();
-    size_t lanes = act_tiles(x->tokens) * SL_LANES, room = cache / 4 * 3 / sizeof(float);
-    if (lanes * x->features * sizeof(float) <= cache / 2 || room < lanes * SL_CHAIN)
+    size_t lanes = act_tiles(x->tokens) * SL_LANES;
+    if (lanes * x->features * sizeof(float) <= cache_bytes() / 2)
         return CPU_ITEM_ROWS;
-    size_t rows = (room - lanes * SL_CHAIN) / lanes;
-    return rows < CPU_ITEM_ROWS       ? CPU_ITEM_ROWS
-           : rows > ITEM_ROWS_LARGEST ? ITEM_ROWS_LARGEST
-                                      : rows / CPU_ITEM_ROWS * CPU_ITEM_ROWS;
+    return rows_beside(lanes, SL_CHAIN * sizeof(float), CPU_ITEM_ROWS);
 }
 
 /* Rows of an item, a multiple of step: every thread should get as many, with little to wait for at
@@ -108,23 +114,36 @@ static struct act slice_of(const struct act *act, size_t first, size_t tiles) {
     return slice;
 }
 
-/* Where rounded activations of so many tiles do not fit into the second-level cache, each panel of
- * rows would bring all of them from further away. So an item has as many rows as fill three eighths
- * of that cache, and a quarter of it has tiles that meet all of these; but panels of so long rows
- * that there is room for one go as ever. The most rows of an item. */
+/* The same for a set that cuts: bf16 weights are used where they lie, so that a slice of an item,
+ * some columns of all its rows, stays in three eighths of the cache, and a quarter of it has the
+ * same columns of the tiles that meet these rows; rows that are a little longer are not cut. Blocks
+ * of other weights are brought into scratch again for each slice of the tiles, so that there are as
+ * few of these as leave room for their part of x. Threads that have fewer than two of the largest
+ * items are better off with small ones. The most rows of an item. */
 static size_t cut_into_slices(struct product_run *run, size_t tiles) {
     const struct view *w = run->task.w;
     const struct cpu_products *products = &run->cpu->products;
-    size_t bytes = cpu_pairs(run->task.x->features) * SL_LANES * sizeof(uint32_t);
     size_t cache = cache_bytes(), step = products->item_rows;
-    run->task.slice_tiles = 0;
-    if (!products->has_slices || w->dtype != DTYPE_BF16 || tiles * bytes <= cache / 2)
+    size_t tile_bytes = cpu_pairs(run->task.x->features) * SL_LANES * sizeof(uint32_t);
+    run->task.slice_columns = run->task.slice_tiles = 0;
+    if (products->cut_columns == 0 || tiles * tile_bytes <= cache / 2 ||
+        w->rows < 2 * ITEM_ROWS_LARGEST * run->cpu->threads)
         return step;
-    size_t rows = cache / 8 * 3 / w->row_bytes / step * step;
-    if (rows <= step)
-        return step;
-    run->task.slice_tiles = size_max(cache / 4 / bytes / 2 * 2, 2);
-    return size_min(rows, ITEM_ROWS_LARGEST);
+    if (w->dtype != DTYPE_BF16 || cpu_pairs(w->columns) * 2 != w->columns) {
+        size_t block_bytes = products->cut_columns * sizeof(uint16_t);
+        size_t slices = size_divide_up(tiles * SL_LANES * block_bytes, cache / 2);
+        run->task.slice_tiles = size_round_up(size_divide_up(tiles, slices), 2);
+        return rows_beside(run->task.slice_tiles * SL_LANES, block_bytes, step);
+    }
+    size_t width = cache / 8 * 3 / ITEM_ROWS_LARGEST / sizeof(uint16_t);
+    width = size_max(width / CUT_STEP, 1) * CUT_STEP;
+    if (w->columns <= width / 2 * 3)
+        width = w->columns;
+    else
+        run->task.slice_columns = width;
+    run->task.slice_tiles = size_max(cache / 4 / (width * SL_LANES * sizeof(uint16_t)) / 2 * 2, 2);
+    size_t rows = cache / 8 * 3 / (width * sizeof(uint16_t)) / step * step;
+    return size_min(size_max(rows, step), ITEM_ROWS_LARGEST);
 }
 
 /* Of a bf16 set. Activations larger than what was said when the backend was made go in parts. */
