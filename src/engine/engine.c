@@ -314,6 +314,7 @@ enum status engine_pass(struct engine *engine, bool has_more, struct pass_report
     must(!engine->has_failed);
     *report = (struct pass_report){0};
     sched_pick(&engine->sched, &engine->kv);
+    report->kv_bytes_used = kv_bytes_used(&engine->kv);
     report->shared_tokens = (size_t)(engine->prefix.joined_tokens - engine->joined_tokens);
     engine->joined_tokens = engine->prefix.joined_tokens;
     engine_count_tokens(engine, report);

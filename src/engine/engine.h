@@ -41,7 +41,8 @@ struct pass_report {
     size_t shared_tokens; /* that rows had not to compute, since the last pass */
     size_t new_tokens;    /* picked in this pass, stop ids included */
     size_t rows_done;
-    size_t rows_suspended; /* now: they wait inside for pages */
+    size_t rows_suspended;  /* now: they wait inside for pages */
+    uint64_t kv_bytes_used; /* of the pages that the pass was computed with */
     double seconds;
     struct ring_counters reads; /* of this pass */
 };

@@ -194,10 +194,9 @@ static enum status run_pass(struct run *run, struct error *err) {
         TRY(commit(run, err));
     lessons_pass(&run->lessons, run->plan, &report, rows_in, clock_seconds() - start);
     struct progress_state *state = &run->state;
-    const struct kv *kv = engine_kv(run->engine);
     state->rows_live = engine_live(run->engine);
-    state->kv_bytes_used = kv_bytes_used(kv);
-    state->kv_bytes = kv_bytes(kv);
+    state->kv_bytes_used = report.kv_bytes_used;
+    state->kv_bytes = kv_bytes(engine_kv(run->engine));
     const struct row_lengths waiting = job_waiting(run->job, run->parts_in);
     const struct estimate_job left = {engine_sched(run->engine), &waiting};
     state->left = &left;

@@ -15,9 +15,6 @@
 #define ASSUMED_FLOPS_SCALAR 2e9
 /* A job that computes for less than this by the assumption does not wait for a measurement. */
 #define MEASURE_PAYS_SECONDS 20.0
-/* What products take of a pass; the rest is attention, norms, activations and waiting for each
- * other: 71 to 94 % in docs/measurements/profile.md. */
-#define PRODUCTS_SHARE 0.8
 #define KEY_BYTES 600
 /* Of a matrix that is small, and larger than the caches of one core. */
 #define OUTPUTS 1024u
@@ -90,8 +87,8 @@ void compute_decide(const struct model *model, const struct settings *settings, 
         snprintf(source, room, "measured in %llu run%s of this model",
                  (unsigned long long)record.runs, record.runs == 1 ? "" : "s");
     } else if (find_products(model, settings, plan, &record)) {
-        cost->flops_per_second = record.flops_per_second * PRODUCTS_SHARE;
-        cost->fixed_seconds = record.fixed_seconds * values / PRODUCTS_SHARE;
+        cost->flops_per_second = record.flops_per_second * SL_PRODUCTS_SHARE;
+        cost->fixed_seconds = record.fixed_seconds * values / SL_PRODUCTS_SHARE;
         snprintf(source, room, "products of %s measured for %.1f s",
                  measure_name(main_dtype(model)), SL_COMPUTE_SECONDS);
     } else {

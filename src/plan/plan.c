@@ -271,8 +271,39 @@ static size_t tokens_of_slack(const struct choice *weights, const struct plan *p
                                   : (size_t)tokens / 16 * 16;
 }
 
-/* As many rows as the memory holds, with passes that suit the kernels or the drive; and fewer rows,
- * which leave more to blocks of weights. */
+/* Passes of as many tokens as fit beside the reads, and longer ones: where prompts are so many that
+ * the processor decides, these need fewer reads, and what a pass costs besides its tokens is paid
+ * less often. */
+static enum status try_tokens(const struct memory *memory, const struct settings *settings,
+                              size_t batch_max, const struct choice *weights, struct plan *plan,
+                              struct error *err) {
+    struct choice_wish wish = {.pass_tokens = tokens_of_slack(weights, plan),
+                               .batch_max = batch_max};
+    if (settings->pass_tokens > 0)
+        return SL_OK;
+    if (wish.pass_tokens > SL_PASS_TOKENS_BEST)
+        TRY(try_wish(memory, settings, &wish, weights, plan, err));
+    for (wish.pass_tokens = 2 * SL_PASS_TOKENS_BEST; wish.pass_tokens <= TOKENS_MOST;
+         wish.pass_tokens += wish.pass_tokens / 2)
+        TRY(try_wish(memory, settings, &wish, weights, plan, err));
+    return SL_OK;
+}
+
+/* Fewer rows, which leave more to blocks of weights. */
+static enum status try_rows(const struct memory *memory, const struct settings *settings,
+                            const struct choice *weights, struct plan *plan, struct error *err) {
+    size_t rows = size_min((size_t)plan->likely.rows_in_max, plan->batch);
+    struct choice_wish wish = {.pass_tokens = plan->pass_tokens};
+    for (size_t part = rows - rows / 8; part > 0;
+         part = part > rows / 4 ? part - rows / 8 - 1 : part / 2) {
+        wish.batch_max = part;
+        if (part < plan->batch)
+            TRY(try_wish(memory, settings, &wish, weights, plan, err));
+    }
+    return SL_OK;
+}
+
+/* As many rows as the memory holds, with passes that suit the kernels or the drive; or fewer. */
 static enum status share_out(const struct memory *memory, const struct settings *settings,
                              struct plan *plan, struct error *err) {
     struct choice weights;
@@ -283,20 +314,13 @@ static enum status share_out(const struct memory *memory, const struct settings 
     TRY(try_wish(memory, settings, &wish, &weights, plan, err));
     if (weights.slab_count == 0 || memory->rows->count == 0)
         return SL_OK;
-    wish.pass_tokens = tokens_of_slack(&weights, plan);
-    if (settings->pass_tokens == 0 && wish.pass_tokens > SL_PASS_TOKENS_BEST)
-        TRY(try_wish(memory, settings, &wish, &weights, plan, err));
+    TRY(try_tokens(memory, settings, 0, &weights, plan, err));
     if (settings->batch > 0)
         return SL_OK;
-    size_t rows = size_min((size_t)plan->likely.rows_in_max, plan->batch);
-    wish.pass_tokens = plan->pass_tokens;
-    for (size_t part = rows - rows / 8; part > 0;
-         part = part > rows / 4 ? part - rows / 8 - 1 : part / 2) {
-        wish.batch_max = part;
-        if (part < plan->batch)
-            TRY(try_wish(memory, settings, &wish, &weights, plan, err));
-    }
-    return SL_OK;
+    size_t batch = plan->batch;
+    TRY(try_rows(memory, settings, &weights, plan, err));
+    return plan->batch < batch ? try_tokens(memory, settings, plan->batch, &weights, plan, err)
+                               : SL_OK;
 }
 
 enum status plan_make(const struct model *model, const struct settings *settings,
