@@ -107,7 +107,8 @@ static void a_measurement_is_quick_and_kept(void **state) {
     double found = settings.measured_flops;
     settings.measured_flops = 0;
     compute_decide(small, &settings, &plan);
-    assert_true(fabs(plan.cost.flops_per_second / (SL_PRODUCTS_SHARE * found) - 1) < 1e-9); /* from the record */
+    assert_true(fabs(plan.cost.flops_per_second / (SL_PRODUCTS_SHARE * found) - 1) <
+                1e-9); /* from the record */
     assert_true(plan.knows_compute);
 }
 

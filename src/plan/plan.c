@@ -271,6 +271,19 @@ static size_t tokens_of_slack(const struct choice *weights, const struct plan *p
                                   : (size_t)tokens / 16 * 16;
 }
 
+/* Tokens of a pass in which as many rows enter as leave while the pages are full: one for each row
+ * that is in, and the prompts of the share of them that ends in a pass. */
+static size_t tokens_of_turnover(const struct plan *plan) {
+    const struct plan_rows *rows = &plan->rows;
+    double average = (double)plan->kv_bytes_per_row * (double)plan->life_pages;
+    double answers = (double)rows->answer_tokens * answers_mean(&plan->answers);
+    if (average <= 0 || answers <= 0)
+        return 0;
+    double in = fmin((double)plan->kv_bytes * (double)rows->pages / average, (double)plan->batch);
+    double tokens = in * (1 + (double)(rows->prompt_tokens - rows->shared_tokens) / answers);
+    return tokens < TOKENS_MOST ? size_round_up((size_t)tokens, 16) : TOKENS_MOST;
+}
+
 /* Passes of as many tokens as fit beside the reads, and longer ones: where prompts are so many that
  * the processor decides, these need fewer reads, and what a pass costs besides its tokens is paid
  * less often. */
@@ -285,6 +298,9 @@ static enum status try_tokens(const struct memory *memory, const struct settings
         TRY(try_wish(memory, settings, &wish, weights, plan, err));
     for (wish.pass_tokens = 2 * SL_PASS_TOKENS_BEST; wish.pass_tokens <= TOKENS_MOST;
          wish.pass_tokens += wish.pass_tokens / 2)
+        TRY(try_wish(memory, settings, &wish, weights, plan, err));
+    wish.pass_tokens = tokens_of_turnover(plan);
+    if (wish.pass_tokens > SL_PASS_TOKENS_BEST)
         TRY(try_wish(memory, settings, &wish, weights, plan, err));
     return SL_OK;
 }
