@@ -89,11 +89,35 @@ static void prompts_get_what_the_processor_does_while_the_drive_reads(void **sta
     assert_in_range(plan.pass_tokens, 512, 700);
 }
 
+/* Prompts of 1000 tokens and answers of 10: of 60 rows that are in, 6 end in each pass and 6 enter,
+ * with 6000 tokens, where the reads of 6.5 s leave time for 350, since a pass costs the processor 2
+ * s besides its tokens. Answers of 300 make it 260 tokens, which fit beside the reads. */
+static void passes_are_longer_than_the_reads_where_prompts_decide(void **state) {
+    (void)state;
+    struct plan_rows rows = equal_rows(1000, 1000, 10);
+    struct settings settings = settings_for("stream", 10 * GIB);
+    struct plan plan, held;
+    settings.rate = 2000000000;
+    settings.measured_flops = 1.25e12;
+    settings.measured_fixed_seconds = 1.6 / 6.5e9;
+    must_plan(large, &settings, &rows, &plan);
+    assert_in_range(plan.pass_tokens, 2000, 4096);
+    settings.pass_tokens = 512;
+    must_plan(large, &settings, &rows, &held);
+    assert_true(plan.seconds < 0.8 * held.seconds);
+    assert_true(plan.passes < held.passes / 3);
+    settings.pass_tokens = 0;
+    rows = equal_rows(1000, 1000, 300);
+    must_plan(large, &settings, &rows, &plan);
+    assert_int_equal(plan.pass_tokens, 512);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_other_split_of_rows_and_pins_is_faster),
         cmocka_unit_test(rows_come_before_pins_while_they_take_less_than_a_pass_reads),
         cmocka_unit_test(prompts_get_what_the_processor_does_while_the_drive_reads),
+        cmocka_unit_test(passes_are_longer_than_the_reads_where_prompts_decide),
     };
     return cmocka_run_group_tests(tests, make_models, remove_models);
 }
