@@ -6,7 +6,7 @@ set -eu
 
 build="gcc make libc6-dev libpcre2-dev liburing-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev python3 python3-pip unzip ca-certificates"
 check="clang libcmocka-dev"
-deep="libclang-rt-14-dev valgrind"
+deep="libclang-rt-14-dev valgrind chromium"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 case "${1:-build}" in
