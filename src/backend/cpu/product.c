@@ -114,12 +114,13 @@ static struct act slice_of(const struct act *act, size_t first, size_t tiles) {
     return slice;
 }
 
-/* The same for a set that cuts: bf16 weights are used where they lie, so that a slice of an item,
- * some columns of all its rows, stays in three eighths of the cache, and a quarter of it has the
- * same columns of the tiles that meet these rows; rows that are a little longer are not cut. Blocks
- * of other weights are brought into scratch again for each slice of the tiles, so that there are as
- * few of these as leave room for their part of x. Threads that have fewer than two of the largest
- * items are better off with small ones. The most rows of an item. */
+/* The most rows of an item of a bf16 set, and how such an item is cut where x does not fit into the
+ * second-level cache. Weights of bf16 are used where they lie: a slice of an item, some columns of
+ * all its rows, stays in three eighths of the cache, and a quarter of it has the same columns of
+ * the tiles that meet these rows; rows that are a little longer are not cut. Blocks of other
+ * weights are brought into scratch again for each slice of the tiles, so that there are as few of
+ * these as leave room for their part of x. Threads that have fewer than two of the largest items
+ * are better off with small ones. */
 static size_t cut_into_slices(struct product_run *run, size_t tiles) {
     const struct view *w = run->task.w;
     const struct cpu_products *products = &run->cpu->products;
