@@ -284,16 +284,17 @@ static size_t tokens_of_turnover(const struct plan *plan) {
     return tokens < TOKENS_MOST ? size_round_up((size_t)tokens, 16) : TOKENS_MOST;
 }
 
-/* Passes of as many tokens as fit beside the reads, and longer ones: where prompts are so many that
- * the processor decides, these need fewer reads, and what a pass costs besides its tokens is paid
- * less often. */
+/* With so many rows at most: passes of as many tokens as suit the kernels or fit beside the reads,
+ * and longer ones: where prompts are so many that the processor decides, these need fewer reads,
+ * and what a pass costs besides its tokens is paid less often. */
 static enum status try_tokens(const struct memory *memory, const struct settings *settings,
                               size_t batch_max, const struct choice *weights, struct plan *plan,
                               struct error *err) {
-    struct choice_wish wish = {.pass_tokens = tokens_of_slack(weights, plan),
-                               .batch_max = batch_max};
-    if (settings->pass_tokens > 0)
+    struct choice_wish wish = {.pass_tokens = SL_PASS_TOKENS_BEST, .batch_max = batch_max};
+    TRY(try_wish(memory, settings, &wish, weights, plan, err));
+    if (weights->slab_count == 0 || memory->rows->count == 0 || settings->pass_tokens > 0)
         return SL_OK;
+    wish.pass_tokens = tokens_of_slack(weights, plan);
     if (wish.pass_tokens > SL_PASS_TOKENS_BEST)
         TRY(try_wish(memory, settings, &wish, weights, plan, err));
     for (wish.pass_tokens = 2 * SL_PASS_TOKENS_BEST; wish.pass_tokens <= TOKENS_MOST;
@@ -305,38 +306,39 @@ static enum status try_tokens(const struct memory *memory, const struct settings
     return SL_OK;
 }
 
-/* Fewer rows, which leave more to blocks of weights. */
+/* More rows than these are played too long for every number of them to be tried. */
+#define ROWS_FINE 10000u
+
+/* Fewer rows, which leave more to blocks of weights: in large steps, and in small ones where the
+ * memory holds half of the weights or more, so that a block more changes much. */
 static enum status try_rows(const struct memory *memory, const struct settings *settings,
                             const struct choice *weights, struct plan *plan, struct error *err) {
-    size_t rows = size_min((size_t)plan->likely.rows_in_max, plan->batch);
-    struct choice_wish wish = {.pass_tokens = plan->pass_tokens};
-    for (size_t part = rows - rows / 8; part > 0;
-         part = part > rows / 4 ? part - rows / 8 - 1 : part / 2) {
-        wish.batch_max = part;
-        if (part < plan->batch)
-            TRY(try_wish(memory, settings, &wish, weights, plan, err));
+    size_t rows = size_min((size_t)plan->likely.rows_in_max, plan->batch), batch = plan->batch;
+    bool is_fine = usable_bytes(memory, plan) > weights->way->read_bytes / 2 &&
+                   memory->rows->count <= ROWS_FINE;
+    for (size_t part = rows, step; part > 1; part -= step) {
+        step = is_fine ? part / 8 + 1 : part > rows / 4 ? rows / 8 + 1 : part - part / 2;
+        if (step >= part)
+            break;
+        struct choice_wish wish = {plan->pass_tokens, part - step};
+        TRY(is_fine ? try_tokens(memory, settings, part - step, weights, plan, err)
+                    : try_wish(memory, settings, &wish, weights, plan, err));
     }
-    return SL_OK;
+    return plan->batch < batch ? try_tokens(memory, settings, plan->batch, weights, plan, err)
+                               : SL_OK;
 }
 
-/* As many rows as the memory holds, with passes that suit the kernels or the drive; or fewer. */
+/* As many rows as the memory holds, or fewer. */
 static enum status share_out(const struct memory *memory, const struct settings *settings,
                              struct plan *plan, struct error *err) {
     struct choice weights;
     plan->memory_ratio = 1;
     choice_weights(memory, settings, usable_bytes(memory, plan), &weights);
     decide_memory_ratio(memory->model, settings, &weights, plan);
-    struct choice_wish wish = {.pass_tokens = SL_PASS_TOKENS_BEST};
-    TRY(try_wish(memory, settings, &wish, &weights, plan, err));
-    if (weights.slab_count == 0 || memory->rows->count == 0)
-        return SL_OK;
     TRY(try_tokens(memory, settings, 0, &weights, plan, err));
-    if (settings->batch > 0)
+    if (weights.slab_count == 0 || memory->rows->count == 0 || settings->batch > 0)
         return SL_OK;
-    size_t batch = plan->batch;
-    TRY(try_rows(memory, settings, &weights, plan, err));
-    return plan->batch < batch ? try_tokens(memory, settings, plan->batch, &weights, plan, err)
-                               : SL_OK;
+    return try_rows(memory, settings, &weights, plan, err);
 }
 
 enum status plan_make(const struct model *model, const struct settings *settings,
