@@ -92,8 +92,8 @@ static void prompts_get_what_the_processor_does_while_the_drive_reads(void **sta
 }
 
 /* Prompts of 1000 tokens and answers of 10: of 60 rows that are in, 6 end in each pass and 6 enter,
- * with 6000 tokens, where the reads of 6.5 s leave time for 350, since a pass costs the processor 2
- * s besides its tokens. Answers of 300 make it 260 tokens, which fit beside the reads. */
+ * with 6000 tokens. A pass costs the processor 2 s besides its tokens, so reads of 6.5 s leave time
+ * for 350 of them. Answers of 300 make it 260 tokens, which fit beside the reads. */
 static void passes_are_longer_than_the_reads_where_prompts_decide(void **state) {
     (void)state;
     struct plan_rows rows = equal_rows(1000, 1000, 10);

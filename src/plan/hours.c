@@ -107,22 +107,36 @@ static enum status choose_opening(struct plan *plan, const struct answers *expec
     return SL_OK;
 }
 
-enum status plan_time(struct plan *plan, struct error *err) {
+static const struct answers *expected_of(const struct plan *plan) {
+    return answers_count(&plan->answers) > 0 ? &plan->answers : NULL;
+}
+
+enum status hours_expect(struct plan *plan, struct error *err) {
     plan->cost.read_bytes_per_second = (double)plan->read_bytes_per_second;
     if (plan->rows.count == 0)
         return SL_OK;
-    const struct answers *expected = answers_count(&plan->answers) > 0 ? &plan->answers : NULL;
     double weights = (double)plan->weights_bytes;
     plan->load_seconds = plan->slab_count > 0 ? 0 : weights / (double)plan->read_bytes_per_second;
-    TRY(choose_opening(plan, expected, &plan->likely, err));
-    plan->at_limit = plan->likely;
-    if (expected != NULL)
-        TRY(play(plan, NULL, false, &plan->at_limit, err));
-    plan->crowded = plan->likely;
-    if (plan->slab_count > 0)
-        TRY(play(plan, expected, true, &plan->crowded, err));
+    TRY(choose_opening(plan, expected_of(plan), &plan->likely, err));
     plan->passes = plan->likely.passes > 0 ? plan->likely.passes : 1;
     plan->pass_seconds = plan->likely.seconds / (double)plan->passes;
     plan->seconds = plan->likely.seconds + plan->load_seconds;
     return SL_OK;
+}
+
+enum status hours_of_others(struct plan *plan, struct error *err) {
+    const struct answers *expected = expected_of(plan);
+    plan->at_limit = plan->crowded = plan->likely;
+    if (plan->rows.count == 0)
+        return SL_OK;
+    if (expected != NULL)
+        TRY(play(plan, NULL, false, &plan->at_limit, err));
+    if (plan->slab_count > 0)
+        TRY(play(plan, expected, true, &plan->crowded, err));
+    return SL_OK;
+}
+
+enum status plan_time(struct plan *plan, struct error *err) {
+    TRY(hours_expect(plan, err));
+    return hours_of_others(plan, err);
 }

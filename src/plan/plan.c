@@ -253,10 +253,12 @@ static enum status try_wish(const struct memory *memory, const struct settings *
     TRY(choice_pins(memory, usable, &choice, err));
     fill_memory(memory, &choice, &made);
     hours_of_reads(memory, &choice, &made.cost);
-    TRY(plan_time(&made, err));
+    TRY(hours_expect(&made, err));
+    if (plan->batch > 0 && made.seconds >= plan->seconds - plan->seconds / GAIN_SHARE)
+        return SL_OK;
+    TRY(hours_of_others(&made, err));
     fill_peak(memory, &choice, &made);
-    if (plan->batch == 0 || made.seconds < plan->seconds - plan->seconds / GAIN_SHARE)
-        *plan = made;
+    *plan = made;
     return SL_OK;
 }
 
@@ -284,6 +286,15 @@ static size_t tokens_of_turnover(const struct plan *plan) {
     return tokens < TOKENS_MOST ? size_round_up((size_t)tokens, 16) : TOKENS_MOST;
 }
 
+/* Passes longer than those that suit the kernels. */
+static enum status try_longer(const struct memory *memory, const struct settings *settings,
+                              struct choice_wish wish, const struct choice *weights,
+                              struct plan *plan, struct error *err) {
+    if (wish.pass_tokens <= SL_PASS_TOKENS_BEST)
+        return SL_OK;
+    return try_wish(memory, settings, &wish, weights, plan, err);
+}
+
 /* With so many rows at most: passes of as many tokens as suit the kernels or fit beside the reads,
  * and longer ones: where prompts are so many that the processor decides, these need fewer reads,
  * and what a pass costs besides its tokens is paid less often. */
@@ -295,33 +306,36 @@ static enum status try_tokens(const struct memory *memory, const struct settings
     if (weights->slab_count == 0 || memory->rows->count == 0 || settings->pass_tokens > 0)
         return SL_OK;
     wish.pass_tokens = tokens_of_slack(weights, plan);
-    if (wish.pass_tokens > SL_PASS_TOKENS_BEST)
-        TRY(try_wish(memory, settings, &wish, weights, plan, err));
+    TRY(try_longer(memory, settings, wish, weights, plan, err));
     for (wish.pass_tokens = 2 * SL_PASS_TOKENS_BEST; wish.pass_tokens <= TOKENS_MOST;
          wish.pass_tokens += wish.pass_tokens / 2)
-        TRY(try_wish(memory, settings, &wish, weights, plan, err));
+        TRY(try_longer(memory, settings, wish, weights, plan, err));
     wish.pass_tokens = tokens_of_turnover(plan);
-    if (wish.pass_tokens > SL_PASS_TOKENS_BEST)
-        TRY(try_wish(memory, settings, &wish, weights, plan, err));
-    return SL_OK;
+    return try_longer(memory, settings, wish, weights, plan, err);
 }
 
 /* More rows than these are played too long for every number of them to be tried. */
 #define ROWS_FINE 10000u
 
-/* Fewer rows, which leave more to blocks of weights: in large steps, and in small ones where the
- * memory holds half of the weights or more, so that a block more changes much. */
+/* The next number of rows that is tried, down to 0: in large steps, or in small ones. */
+static size_t fewer_rows(size_t part, size_t rows, bool is_fine) {
+    if (is_fine)
+        return part - part / 8 - 1;
+    return part > rows / 4 ? part - rows / 8 - 1 : part / 2;
+}
+
+/* Fewer rows, which leave more to blocks of weights: in small steps, and each with all lengths of
+ * passes, where the memory holds half of the weights or more, so that a block more changes much. */
 static enum status try_rows(const struct memory *memory, const struct settings *settings,
                             const struct choice *weights, struct plan *plan, struct error *err) {
-    size_t rows = size_min((size_t)plan->likely.rows_in_max, plan->batch), batch = plan->batch;
+    size_t batch = plan->batch, rows = size_min((size_t)plan->likely.rows_in_max, batch);
     bool is_fine = usable_bytes(memory, plan) > weights->way->read_bytes / 2 &&
                    memory->rows->count <= ROWS_FINE;
-    for (size_t part = rows, step; part > 1; part -= step) {
-        step = is_fine ? part / 8 + 1 : part > rows / 4 ? rows / 8 + 1 : part - part / 2;
-        if (step >= part)
-            break;
-        struct choice_wish wish = {plan->pass_tokens, part - step};
-        TRY(is_fine ? try_tokens(memory, settings, part - step, weights, plan, err)
+    rows = size_max(rows, 1);
+    for (size_t part = fewer_rows(rows, rows, is_fine); part > 0;
+         part = fewer_rows(part, rows, is_fine)) {
+        struct choice_wish wish = {.pass_tokens = plan->pass_tokens, .batch_max = part};
+        TRY(is_fine ? try_tokens(memory, settings, part, weights, plan, err)
                     : try_wish(memory, settings, &wish, weights, plan, err));
     }
     return plan->batch < batch ? try_tokens(memory, settings, plan->batch, weights, plan, err)

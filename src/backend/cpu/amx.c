@@ -214,14 +214,13 @@ static void multiply_loaded(struct amx_panel *panel, size_t first, size_t count)
     const struct cpu_product *task = panel->task;
     const struct cpu_walk walk = {task, first, count, PANEL_ROWS, PANEL_COLUMNS};
     size_t tiles = act_tiles(task->x->tokens);
-    size_t slice = task->slice_tiles > 0 ? task->slice_tiles : tiles;
     panel->is_direct = false;
-    for (size_t tile = 0; tile < tiles; tile += slice) {
+    for (size_t tile = 0; tile < tiles; tile += task->slice_tiles) {
         panel->place = cpu_first_block(&walk);
         for (size_t blocks = cpu_block_count(&walk); blocks > 0; blocks--) {
             panel->next = cpu_block_after(&walk, &panel->place);
             load_panel(panel);
-            multiply_tiles(panel, tile, size_min(tiles - tile, slice));
+            multiply_tiles(panel, tile, size_min(tiles - tile, task->slice_tiles));
             panel->place = panel->next;
         }
     }
@@ -232,18 +231,16 @@ static void multiply_loaded(struct amx_panel *panel, size_t first, size_t count)
 static void multiply_direct(struct amx_panel *panel, size_t first, size_t count) {
     const struct cpu_product *task = panel->task;
     size_t tiles = act_tiles(task->x->tokens), columns = task->w->columns;
-    size_t slice = task->slice_tiles > 0 ? task->slice_tiles : tiles;
-    size_t width = task->slice_columns > 0 ? task->slice_columns : columns;
     struct cpu_place *place = &panel->place;
     panel->is_direct = true;
     panel->next = (struct cpu_place){0};
-    for (place->column = 0; place->column < columns; place->column += width) {
-        place->columns = size_min(columns - place->column, width);
-        for (size_t tile = 0; tile < tiles; tile += slice)
+    for (place->column = 0; place->column < columns; place->column += task->slice_columns) {
+        place->columns = size_min(columns - place->column, task->slice_columns);
+        for (size_t tile = 0; tile < tiles; tile += task->slice_tiles)
             for (size_t row = 0; row < count; row += PANEL_ROWS) {
                 place->row = first + row;
                 place->rows = size_min(count - row, PANEL_ROWS);
-                multiply_tiles(panel, tile, size_min(tiles - tile, slice));
+                multiply_tiles(panel, tile, size_min(tiles - tile, task->slice_tiles));
             }
     }
 }

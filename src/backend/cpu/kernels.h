@@ -37,8 +37,8 @@ struct cpu_product {
     /* For a bf16 set: x rounded. Pair p of features of tile t, 16 tokens, begins at
      * pairs + (t x cpu_pairs(features) + p) x 16; the even feature is the low half of a word. */
     const uint32_t *pairs;
-    /* For sets that cut (cpu_products): so many columns of an item's rows meet all tiles before the
-     * next columns do, and so many tiles all rows of an item before the next tiles do; 0: all. */
+    /* For a bf16 set: so many columns of an item's rows meet all tiles before the next columns do,
+     * and so many tiles all rows of an item before the next tiles do. */
     size_t slice_columns, slice_tiles;
 };
 

@@ -30,14 +30,16 @@ static void product_item(void *ctx, size_t item, size_t worker) {
                  cpu_scratch(run->cpu, worker));
 }
 
-/* The most rows of an item, a multiple of least: as many as leave room in the second-level cache
- * for the part of x that they share, part_bytes of each lane, and for what they write. */
-static size_t rows_beside(size_t lanes, size_t part_bytes, size_t least) {
-    size_t room = cache_bytes() / 4 * 3;
-    if (room < lanes * part_bytes)
-        return least;
-    size_t rows = (room - lanes * part_bytes) / (lanes * sizeof(float)) / least * least;
-    return size_min(size_max(rows, least), ITEM_ROWS_LARGEST);
+/* A number of rows as a multiple of step that an item may have. */
+static size_t whole_steps(size_t rows, size_t step) {
+    return size_min(size_max(rows / step * step, step), ITEM_ROWS_LARGEST);
+}
+
+/* The most rows of an item: as many as leave room in the second-level cache for the part of x that
+ * they share, part_bytes of each lane, and for what they write. */
+static size_t rows_beside(size_t lanes, size_t part_bytes, size_t step) {
+    size_t room = cache_bytes() / 4 * 3, part = lanes * part_bytes;
+    return whole_steps(room > part ? (room - part) / (lanes * sizeof(float)) : 0, step);
 }
 
 /* Where x does not fit beside everything else in the second-level cache, an item's first panel
@@ -126,7 +128,8 @@ static size_t cut_into_slices(struct product_run *run, size_t tiles) {
     const struct cpu_products *products = &run->cpu->products;
     size_t cache = cache_bytes(), step = products->item_rows;
     size_t tile_bytes = cpu_pairs(run->task.x->features) * SL_LANES * sizeof(uint32_t);
-    run->task.slice_columns = run->task.slice_tiles = 0;
+    run->task.slice_columns = w->columns;
+    run->task.slice_tiles = tiles;
     if (products->cut_columns == 0 || tiles * tile_bytes <= cache / 2 ||
         w->rows < 2 * ITEM_ROWS_LARGEST * run->cpu->threads)
         return step;
@@ -140,11 +143,10 @@ static size_t cut_into_slices(struct product_run *run, size_t tiles) {
     width = size_max(width / CUT_STEP, 1) * CUT_STEP;
     if (w->columns <= width / 2 * 3)
         width = w->columns;
-    else
-        run->task.slice_columns = width;
-    run->task.slice_tiles = size_max(cache / 4 / (width * SL_LANES * sizeof(uint16_t)) / 2 * 2, 2);
-    size_t rows = cache / 8 * 3 / (width * sizeof(uint16_t)) / step * step;
-    return size_min(size_max(rows, step), ITEM_ROWS_LARGEST);
+    size_t column_bytes = width * sizeof(uint16_t); /* of a row, and of a token */
+    run->task.slice_columns = width;
+    run->task.slice_tiles = size_max(cache / 4 / (column_bytes * SL_LANES) / 2 * 2, 2);
+    return whole_steps(cache / 8 * 3 / column_bytes, step);
 }
 
 /* Of a bf16 set. Activations larger than what was said when the backend was made go in parts. */
